@@ -167,7 +167,7 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
     }
     if options.machine.packs:
         told["decompose"] = (f"packs={','.join(options.machine.packs)}",)
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ("chain-products",)
     if options.gpu is not None:
         told |= {"fuse": ("strips=false", "ranges=false"), "decompose": ("serial-rows=false",)}
         told["convolution-forms"] = (filtering, machine, "matrices=true")

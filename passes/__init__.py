@@ -7,6 +7,6 @@
 `simplify`      the same function in fewer ops: canonicalize, fold, cse, dce, decompose, infer-shapes
 `layout`        the same sums in another order of axes
 `transform`     new functions from old ones: differentiate, batch, inline, specialize, freeze
-`loops`         what loops compute once, or for all of their steps together
+`loops`         what loops compute once, for all of their steps together, or piece by piece
 `fuse`          what runs together in one loop nest
 """

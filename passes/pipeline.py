@@ -41,6 +41,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "pack-invariants": _loader("loops.pack_invariants", "PackInvariantsPass"),
     "split-products": _loader("loops.split_products", "SplitProductsPass"),
     "keep-products": _loader("loops.keep_products", "KeepProductsPass"),
+    "chain-products": _loader("loops.chain_products", "ChainProductsPass"),
     "recompute": _loader("fuse.recompute", "RecomputePass"),
     "common-loops": _loader("fuse.common_loops", "CommonLoopsPass"),
     "sum-in-steps": _loader("fuse.sum_in_steps", "SumInStepsPass"),
@@ -86,6 +87,8 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "dce",
     # What depends on frozen arguments alone is computed once, by a function of its own.
     "split-frozen",
+    # Two products and a softmax between them are to be one kernel.
+    "chain-products",
     # What is large, and cheap to compute a strip at a time, is computed again rather than kept.
     "recompute",
     # Ops on both sides of a reshape run over the same dimensions, where both can be cut into the same parts.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
+from xdsl.dialects.arith import FastMathFlag, FastMathFlagsAttr
 from xdsl.dialects.builtin import (
     BFloat16Type,
     Float16Type,
@@ -21,6 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.lowering.cuda.shared_memory import SharedMemory
 from tenon.lowering.cuda.tables import (
+    APPROXIMATIONS,
     FLOAT_EXPRESSIONS,
     INTEGER_EXPRESSIONS,
     PAIR_EXPRESSIONS,
@@ -34,6 +36,7 @@ from tenon.lowering.cuda.tables import (
 FLOATS, INTEGERS = (
     {kind.name: expression for kind, expression in table.items()} for table in (FLOAT_EXPRESSIONS, INTEGER_EXPRESSIONS)
 )
+APPROXIMATE = {kind.name: expression for kind, expression in APPROXIMATIONS.items()}
 PAIRS = {kind.name: pair for kind, pair in PAIR_EXPRESSIONS.items()}
 
 
@@ -135,6 +138,10 @@ class KernelWriter:
         """The expression of an arithmetic op, from the table for its element type."""
         element = op.operands[0].type if op.operands else None
         table = FLOATS if isinstance(element, Float32Type | Float64Type) else INTEGERS
+        flags = op.properties.get("fastmath")
+        is_rough = isinstance(flags, FastMathFlagsAttr) and FastMathFlag.APPROX_FUNC in flags.data
+        if is_rough and op.name in APPROXIMATE and isinstance(element, Float32Type):
+            return APPROXIMATE[op.name]
         if op.name in table and not isinstance(element, Float16Type | BFloat16Type):
             return table[op.name]
         raise self.error(f"{op.name} on {element} has no CUDA C++ form")

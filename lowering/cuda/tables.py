@@ -117,6 +117,9 @@ FLOAT_EXPRESSIONS: dict[type[Operation], str] = {
     math.TruncOp: "trunc{f}({0})",
 }
 
+# Of f32, where the op allows an approximation (afn).
+APPROXIMATIONS: dict[type[Operation], str] = {math.ExpOp: "tn_exp_approximate({0})"}
+
 # In the order of the predicates of arith.cmpi; unsigned ones compare in `{V}`, the unsigned type of the operands.
 INTEGER_COMPARISONS = (
     "{0} == {1}",
@@ -198,14 +201,26 @@ __device__ __forceinline__ tn_f16 tn_f32_to_f16(float x) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result) : "f"(x));
   return result;
 }
-#endif
-
-__device__ __forceinline__ float tn_bf16_to_f32(tn_bf16 x) { return __int_as_float((int)((unsigned int)x << 16)); }
+__device__ __forceinline__ tn_bf16 tn_f32_to_bf16(float x) {
+  unsigned int result;  // the conversion of two is faster than that of one
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(x), "f"(0.0f));
+  return (tn_bf16)(result >> 16);
+}
+__device__ __forceinline__ float tn_exp_approximate(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * 1.44269504f));
+  return result;
+}
+#else
 __device__ __forceinline__ tn_bf16 tn_f32_to_bf16(float x) {  // to nearest, ties to even
   unsigned int bits = (unsigned int)__float_as_int(x);
   if (x != x) return (tn_bf16)(bits >> 16 | 64);
   return (tn_bf16)((bits + 32767 + (bits >> 16 & 1)) >> 16);
 }
+__device__ __forceinline__ float tn_exp_approximate(float x) { return expf(x); }
+#endif
+
+__device__ __forceinline__ float tn_bf16_to_f32(tn_bf16 x) { return __int_as_float((int)((unsigned int)x << 16)); }
 
 template <class T> __device__ __forceinline__ T tn_mulhi_unsigned(T a, T b) {
   if (sizeof(T) == 8) return (T)__umul64hi(a, b);

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from tenon.lowering.grid_schedules.contractions import large_product, only_reduction, packed_results
 from tenon.lowering.instructions.instruction import Instruction
@@ -128,45 +128,47 @@ class _Steps:
         steps += [BindLoop(axis, "grid") for axis in others]
         tile = min(candidates(nest, product), key=cost)
         down, across = tile.warps
-        steps += _rows(row, tile.rows, tile.rows // down) + _columns(column, tile.columns, tile.columns // across)
+        steps += cut_rows(row, tile.rows, tile.rows // down) + _columns(column, tile.columns, tile.columns // across)
         depth = self.instruction.fragments["a"].shape[1]
         piece = min(DEPTH // product.left.access.element_bytes, -(-nest.extents[reduced] // depth) * depth)
         outer, inner, whole = (f"{reduced}{name}" for name in "oif")
         steps += [Split(reduced, piece, (outer, inner)), Split(inner, depth, (f"{reduced}u", whole))]
         operands = ((product.left, row, tile.rows), (product.right, column, tile.columns))
-        moves = [copies_are_asynchronous(nest, product, access, axis) for access, axis, _ in operands]
-        copies = ASYNC if all(moves) else ""
+        copies = ASYNC if all(is_asynchronous(nest, access, axis, reduced) for access, axis, _ in operands) else ""
         for access, axis, size in operands:
-            steps += self._packed(access, axis, outer, copies, size, piece)
+            steps += packed_operand(nest, access, {axis: size, reduced: piece}, reduced, outer, copies)
         steps += [*packed_results(nest, [access.buffer for access, _, _ in operands]), Contract(whole, "mma")]
         pieces = -(-nest.extents[reduced] // piece)
         ahead = pieces * prod(nest.extents[axis] for axis in product.around)
         stages = min(STAGES, ahead) if copies else min(2, pieces)
         return [*steps, Pipeline(outer, stages)] if stages > 1 else steps
 
-    def _packed(self, access: NestAccess, axis: str, at: str, copies: str, size: int, piece: int) -> list[Step]:
-        name, along = self.nest.name_of(access.buffer), access.leading[-1]
-        bytes_ = access.access.element_bytes
-        inner = "" if along in (axis, self.product.reduced) else axis
-        if not inner and along == axis and bytes_ != TRANSPOSABLE:
-            inner = self.product.reduced
-        row = (size if (inner or along) == axis else piece) * bytes_
-        swizzle = min(max(SWIZZLES), row // RUN)
-        return [
-            Pack(name, SHARED, at=at, inner=inner, swizzle=swizzle, copy=copies),
-            Pack(name, "fragments"),
-        ]
+
+def packed_operand(
+    nest: Nest, access: NestAccess, sizes: dict[str, int], reduced: str, at: str, copies: str
+) -> list[Step]:
+    """Steps that copy an operand to shared memory at a loop (or once), in tiles of so many elements along its own axis
+    and the `reduced` one, and load fragments of it."""
+    (axis,) = [known for known in sizes if known != reduced]
+    name, along = nest.name_of(access.buffer), access.leading[-1]
+    bytes_ = access.access.element_bytes
+    inner = "" if along in (axis, reduced) else axis
+    if not inner and along == axis and bytes_ != TRANSPOSABLE:
+        inner = reduced
+    runs = sizes[inner or str(along)] * bytes_ // RUN
+    swizzle = gcd(max(SWIZZLES), runs)
+    return [Pack(name, SHARED, at=at, inner=inner, swizzle=swizzle, copy=copies), Pack(name, "fragments")]
 
 
-def copies_are_asynchronous(nest: Nest, product: MatrixProduct, access: NestAccess, axis: str) -> bool:
-    """Whether threads can go on while an operand is copied, which alone has `axis`."""
+def is_asynchronous(nest: Nest, access: NestAccess, axis: str, reduced: str) -> bool:
+    """Whether threads can go on while an operand is copied, which has the axes `axis` and `reduced`."""
     along, bytes_ = access.leading[-1], access.access.element_bytes
-    if along not in (axis, product.reduced) or (along == axis and bytes_ != TRANSPOSABLE):
+    if along not in (axis, reduced) or (along == axis and bytes_ != TRANSPOSABLE):
         return False
     return widest(nest, access) * bytes_ >= LEAST_ASYNC
 
 
-def _rows(axis: str, size: int, of_warp: int) -> list[Step]:
+def cut_rows(axis: str, size: int, of_warp: int) -> list[Step]:
     """Steps that cut the rows: blocks, warps, matrices of 16 rows, their halves, lanes."""
     return [*_cut(axis, size, of_warp, (16, 8), "hl"), Unroll(f"{axis}h"), BindLoop(f"{axis}l", "lane")]
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from tenon.lowering.grid_schedules.contractions import large_product, only_reduction, packed_results
-from tenon.lowering.grid_schedules.matrix_instructions import Candidate, copies_are_asynchronous, cost
+from tenon.lowering.grid_schedules.matrix_instructions import Candidate, cost, is_asynchronous
 from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.contract import WGMMA, Contract
 from tenon.lowering.steps.contract_warpgroup import DEPTH, PART, ROWS, SPAN
@@ -58,7 +58,7 @@ def decide_warpgroup_instructions(nest: Nest) -> Sequence[Step] | str:
     piece, depth = _piece(product), nest.extents[product.reduced]
     if 3 * piece * -(-depth // piece) > 4 * depth:
         return f"pieces of {piece} of the {depth} that are added up would be mostly empty"
-    if not all(copies_are_asynchronous(nest, product, access, axis) for access, axis in _operands(product)):
+    if not all(is_asynchronous(nest, access, axis, product.reduced) for access, axis in _operands(product)):
         return "rows of operands begin where no asynchronous copy can"
     return _steps(nest, product)
 

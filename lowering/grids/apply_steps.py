@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.function_pass import Change, FunctionPass
+from tenon.lowering.grids.online_code import OnlineCode
 from tenon.lowering.grids.owner_updates import match_updates, write_updates
 from tenon.lowering.grids.statement_code import StatementCode
 from tenon.lowering.grids.thread_code import ThreadCode
@@ -86,7 +87,8 @@ def write_nest(function: func.FuncOp, nest: Nest) -> None:
             op.detach()
             replaced.append(op)
     returned.detach()
-    StatementCode(nest, ThreadCode(nest, entry)).emit_all()
+    writer = StatementCode if nest.online is None else OnlineCode
+    writer(nest, ThreadCode(nest, entry)).emit_all()
     entry.add_op(returned)
     for op in reversed(replaced):
         op.erase()

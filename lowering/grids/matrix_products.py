@@ -7,7 +7,7 @@ holds which of them is what the fragments of the instruction say.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import vector
 from xdsl.dialects.builtin import VectorType
@@ -19,6 +19,7 @@ from tenon.lowering.grids.tiles import SharedTile
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.loop_ir.builder import Position, Steps
 from tenon.lowering.steps.nest import Bind, Contraction, Loop, Nest, NestAccess
+from tenon.lowering.steps.products import factor_of
 from tenon.lowering.steps.tile_copies import RUN
 
 TILES = 4
@@ -26,9 +27,16 @@ TILES = 4
 
 
 class MatrixProducts:
-    """The products of a contraction, of operands that are in the tiles `left` and `right`."""
+    """The products of a contraction, of operands that are in the tiles `left` and `right`. A left one in registers is a
+    function that writes the element where the thread is."""
 
-    def __init__(self, code: ThreadCode, contraction: Contraction, left: SharedTile, right: SharedTile) -> None:
+    def __init__(
+        self,
+        code: ThreadCode,
+        contraction: Contraction,
+        left: SharedTile | Callable[[], SSAValue],
+        right: SharedTile,
+    ) -> None:
         self.code, self.contraction = code, contraction
         self.left, self.right = left, right
         self.fragments = contraction.instruction.fragments
@@ -50,36 +58,75 @@ class MatrixProducts:
 
     def add(self, sums: Registers) -> None:
         """Add the products of one iteration of the depth, where the loops around are."""
-        code = self.code
         first = {loop.name: Position() for loop in (*self._inside, self.row, self.column)}
-        with code.at(first):
-            a = self._rows_of_left()
-            b = self._columns_of_right()
+        if isinstance(self.left, SharedTile):
+            with self.code.at(first):
+                self._multiply(self._rows_of(self.left), self._columns_of_right(), sums)
+            return
+        depth, left = self.contraction.depth, self.left
+        dealt = [loop for loop in self.code.nest.loops_of([depth.axis]) if loop.bind is Bind.LANE or loop.vector]
 
-            def product() -> None:
-                row, column = (code.builder.index(code.positions[loop.name]) for loop in (self.row, self.column))
-                zero = code.builder.index_constant(0)
-                at = [row, column, zero, zero]
-                _, of_left, per_left = self.fragments["a"].counts
-                _, of_right, per_right = self.fragments["b"].counts
-                group, place = code.digits(column, [self.column.extent // self.together, self.together])
-                part = code.builder.index(Position(((place, of_right),)))
-                left, right, total = [
-                    self._vector(a, [row, zero, zero], [of_left, per_left]),
-                    self._vector(b, [group, part, zero], [of_right, per_right]),
-                    self._vector(sums.memref, at, [self.half.extent, self.pair.extent]),
-                ]
-                (rows, depth), (_, columns) = self.fragments["a"].shape, self.fragments["b"].shape
-                self._put(code.value(MmaSyncOp(left, right, total, (rows, columns, depth))), sums.memref, at)
+        def piece(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+            a = self._rows_in_registers(left, at.scaled(2))
+            with self.code.at(first | {loop.name: Position() for loop in dealt} | {depth.name: at.scaled(2)}):
+                self._multiply(a, self._columns_of_right(), sums)
+            return ()
 
-            code.over([self.row, self.column], product)
+        self.code.builder.sequential(Steps(0, depth.extent // 2), (), piece)
+        self.code.mark_unrolled(depth.extent // 2)
+
+    def _multiply(self, a: SSAValue, b: SSAValue, sums: Registers) -> None:
+        """Add the products of all fragments of the operands."""
+        code = self.code
+
+        def product() -> None:
+            row, column = (code.builder.index(code.positions[loop.name]) for loop in (self.row, self.column))
+            zero = code.builder.index_constant(0)
+            at = [row, column, zero, zero]
+            _, of_left, per_left = self.fragments["a"].counts
+            _, of_right, per_right = self.fragments["b"].counts
+            group, place = code.digits(column, [self.column.extent // self.together, self.together])
+            part = code.builder.index(Position(((place, of_right),)))
+            left, right, total = [
+                self._vector(a, [row, zero, zero], [of_left, per_left]),
+                self._vector(b, [group, part, zero], [of_right, per_right]),
+                self._vector(sums.memref, at, [self.half.extent, self.pair.extent]),
+            ]
+            (rows, depth), (_, columns) = self.fragments["a"].shape, self.fragments["b"].shape
+            self._put(code.value(MmaSyncOp(left, right, total, (rows, columns, depth))), sums.memref, at)
+
+        code.over([self.row, self.column], product)
 
     # Fragments
 
-    def _rows_of_left(self) -> SSAValue:
+    def _rows_of(self, left: SharedTile) -> SSAValue:
         """The fragments of the left operand, for each iteration of the rows."""
-        matrices = _distances(self._matrices("a"), by_rows=not is_transposed(self.contraction, self.left))
-        return self._loaded(self.left, self.row, 1, matrices)
+        matrices = _distances(self._matrices("a"), by_rows=not is_transposed(self.contraction, left))
+        return self._loaded(left, self.row, 1, matrices)
+
+    def _rows_in_registers(self, left: Callable[[], SSAValue], at: Position) -> SSAValue:
+        """The same of an operand in registers, from the iteration `at` of the depth on."""
+        code, depth, builder = self.code, self.contraction.depth, self.code.builder
+        (pair,) = [loop for loop in code.nest.loops_of([depth.axis]) if loop.vector]
+        _, registers, elements = self.fragments["a"].counts
+        kind = factor_of(self.contraction.statement, self.contraction.left).type
+        array = code.allocate(kind, [self.row.extent, registers, elements], REGISTERS)
+
+        def row() -> None:
+            for number, (down, across) in enumerate(self._matrices("a")):
+                for element in range(elements):
+                    places = {
+                        self.half.name: Position((), down // self.half.stride),
+                        depth.name: at + across // depth.stride,
+                        pair.name: Position((), element),
+                    }
+                    with code.at(places):
+                        value = left()
+                    place = (code.positions[self.row.name], Position((), number), Position((), element))
+                    code.store(value, array, [builder.index(position) for position in place])
+
+        code.over([self.row], row)
+        return array
 
     def _columns_of_right(self) -> SSAValue:
         """The fragments of the right operand, those of iterations of the columns that are loaded together in a row."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from xdsl.dialects import arith, gpu
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tenon.dialects.families.monoid import Monoid, combining_monoid
 from tenon.lowering.grids.across_threads import combine_threads
@@ -27,7 +27,8 @@ from tenon.lowering.grids.vanishing import vanishes
 from tenon.lowering.grids.warpgroup_products import WarpgroupProducts
 from tenon.lowering.kernels.scans import Scan
 from tenon.lowering.kernels.statement import element_type
-from tenon.lowering.steps.nest import THREADS, Loop, Nest, NestAccess, NestStatement, Space
+from tenon.lowering.steps.nest import THREADS, Contraction, Loop, Nest, NestAccess, NestStatement, Space
+from tenon.lowering.steps.products import factor_of
 from tenon.lowering.steps.scan_loops import ScanLoops, scanned_by
 from tenon.lowering.steps.validity import bound_reductions, chosen_by, in_place, is_scanned, tiled
 
@@ -43,13 +44,16 @@ class StatementCode(BodyCode):
             tile = nest.tiles[access.buffer]
             stages = nest.loop(tile.at).stages if tile.at is not None else 1
             self.tiles[access.place] = SharedTile(code, access, tile, stages)
-        self.products: MatrixProducts | WarpgroupProducts | None = None
-        if nest.contraction is not None:
-            left, right = (self.tiles[a.place] for a in (nest.contraction.left, nest.contraction.right))
-            kind = WarpgroupProducts if nest.contraction.in_flight else MatrixProducts
-            self.products = kind(code, nest.contraction, left, right)
-        in_flight = self.products if isinstance(self.products, WarpgroupProducts) else None
-        self.copies = TileCopies(code, list(self.tiles.values()), in_flight)
+        self.products = [self._product(contraction) for contraction in nest.contractions]
+        in_flight = [products for products in self.products if isinstance(products, WarpgroupProducts)]
+        self.copies = TileCopies(code, list(self.tiles.values()), next(iter(in_flight), None))
+
+    def _product(self, contraction: Contraction) -> MatrixProducts | WarpgroupProducts:
+        left, right = self.tiles.get(contraction.left.place), self.tiles[contraction.right.place]
+        if contraction.in_flight:
+            assert left is not None
+            return WarpgroupProducts(self.code, contraction, left, right)
+        return MatrixProducts(self.code, contraction, left or partial(self._factor, contraction), right)
 
     def emit_all(self) -> None:
         """All statements, inside of the loops in order that they share."""
@@ -62,11 +66,19 @@ class StatementCode(BodyCode):
                     self._hold_inputs(statement)
             if in_place(self.nest) and self.nest.count(*THREADS) > 1:
                 self.code.builder.add(gpu.BarrierOp())  # before threads write what others read
-            for statement in self.nest.statements:
-                if not all(self.nest.space(output.buffer) is Space.INLINE for output in statement.outputs):
-                    self._emit(statement)
+            self._emit_statements()
 
         self.code.over(self.nest.shared_in_order(), inside)
+
+    def _emit_statements(self) -> None:
+        """All statements where the loops around all of them are."""
+        self._emit_each(self.nest.statements)
+
+    def _emit_each(self, statements: Sequence[NestStatement]) -> None:
+        """Statements in order, but for those that are computed where they are read."""
+        for statement in statements:
+            if not all(self.nest.space(output.buffer) is Space.INLINE for output in statement.outputs):
+                self._emit(statement)
 
     def _open(self, axes: Sequence[str]) -> list[Loop]:
         """The loops along axes that the thread is not inside of."""
@@ -150,7 +162,7 @@ class StatementCode(BodyCode):
     ) -> None:
         """A statement that combines: accumulators in registers, from their initial values to what all threads have."""
         generic, across = statement.statement, bound_reductions(self.nest, statement)
-        products = self._products_of(statement)
+        products = self.products_of(statement)
         arrays = [
             self.code.registers(element_type(output.access.buffer), self.nest.loops_of(output.axes))
             if products is None
@@ -224,9 +236,18 @@ class StatementCode(BodyCode):
         zeros = [before.get(n) or self.code.zero(element_type(output.access.buffer)) for n, output in outputs]
         return self._body(statement, zeros)
 
-    def _products_of(self, statement: NestStatement) -> MatrixProducts | WarpgroupProducts | None:
-        contraction = self.nest.contraction
-        return self.products if contraction is not None and contraction.statement is statement else None
+    def products_of(self, statement: NestStatement) -> MatrixProducts | WarpgroupProducts | None:
+        return next((known for known in self.products if known.contraction.statement is statement), None)
+
+    def _factor(self, contraction: Contraction) -> SSAValue:
+        """What a product multiplies of its left operand where the thread is; 0 beyond extents."""
+        statement = contraction.statement
+        factor = factor_of(statement, contraction.left)
+        value = self._read(contraction.left)
+        if isinstance(factor.owner, Operation):
+            value = self.code.builder.add(factor.owner.clone({factor.owner.operands[0]: value})).results[0]
+        inside = self.code.inside([contraction.depth.axis])
+        return value if inside is None else self.code.value(arith.SelectOp(inside, value, self.code.zero(value.type)))
 
     def _start(self, statement: NestStatement, number: int, array: Registers, monoid: Monoid | None) -> None:
         """Give an accumulator its first value: what changes nothing, where it is to be combined by `monoid`."""
@@ -278,8 +299,7 @@ class StatementCode(BodyCode):
 
     def _is_owner(self, output: NestAccess) -> SSAValue | None:
         """Whether this is the one of the threads that have the same element of an output which stores it."""
-        shared = [loop for loop in self.nest.loops if loop.bind is not None and loop.axis not in output.axes]
-        return self.code.is_first(shared)
+        return self.code.is_first(self.nest.others(output.axes))
 
     def _store(self, statement: NestStatement, output: NestAccess, value: SSAValue) -> None:
         """Store an element at once."""

@@ -71,6 +71,7 @@ class ThreadCode:
         for loop in nest.loops:
             if nest.extents[loop.axis] == 1 and loop.in_order and loop.name not in around_tiles:
                 self.positions[loop.name] = Position()
+        self.positions |= {loop.name: self.positions[loop.like] for loop in nest.loops if loop.like}
 
     def _take(self, loops: Sequence[Loop], number: SSAValue) -> None:
         """Say where a thread is along `loops`, whose iterations are numbered together."""
@@ -135,8 +136,8 @@ class ThreadCode:
         places = [self.positions[loop.name] for loop in loops if loop.extent > 1]
         return self.all_of([self._compare(_EQUAL, self.builder.index(place), 0) for place in places])
 
-    def less(self, value: SSAValue, number: int) -> SSAValue:
-        """Whether an index is below a number."""
+    def less(self, value: SSAValue, number: SSAValue | int) -> SSAValue:
+        """Whether an index is below another one."""
         return self._compare(_LESS, value, number)
 
     def equal(self, value: SSAValue, other: SSAValue | int) -> SSAValue:

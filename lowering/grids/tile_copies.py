@@ -15,7 +15,7 @@ from tenon.dialects.upstream.nvvm import FenceProxyOp
 from tenon.lowering.grids.thread_code import ThreadCode
 from tenon.lowering.grids.tiles import SharedTile
 from tenon.lowering.grids.warpgroup_products import WarpgroupProducts
-from tenon.lowering.loop_ir.builder import INDEX, Position, Steps
+from tenon.lowering.loop_ir.builder import INDEX, Limits, Position, Steps
 from tenon.lowering.steps.nest import Loop
 
 
@@ -27,6 +27,8 @@ class TileCopies:
         self, code: ThreadCode, tiles: Sequence[SharedTile], products: WarpgroupProducts | None = None
     ) -> None:
         self.code, self.tiles, self.products = code, tiles, products
+        self.limits: dict[str, Limits] = {}
+        """Of loops in a pipeline the first iteration that counts, and the end of those, where the program tells."""
 
     def at(self, loop: str | None) -> list[SharedTile]:
         """The tiles that are copied inside of a loop, or once."""
@@ -131,6 +133,8 @@ class TileCopies:
         products = self._reading(tiles)
         left = 1 if products is not None and loop.stages > 2 else 0
         ahead, count = loop.stages - 1 - left, prod(known.extent for known in loops)
+        limits = self.limits.get(loop.name) if len(loops) == 1 else None
+        start = Position() if limits is None else Position(((limits[0], 1),))
 
         def places(at: Position) -> dict[str, Position]:
             if len(loops) == 1:
@@ -151,14 +155,19 @@ class TileCopies:
         group: SSAValue | None = None
         for first in range(ahead):
             if first < count:
-                begin(Position((), first))
+                within = None if limits is None or not first else code.less(builder.index(start + first), limits[1])
+                code.when(within, partial(begin, start + first))
             group = self._group()
         assert group is not None
         self._wait(group, ahead - 1)
         self._show(tiles)
 
         def iteration(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
-            now, more = self._stage(loop, at), code.less(builder.index(at), count - ahead)
+            now = self._stage(loop, at)
+            if limits is None:
+                more = code.less(builder.index(at), count - ahead)
+            else:
+                more = code.less(builder.index(at + ahead), limits[1])
             code.when(more, lambda: begin(at + ahead))
             next_group = self._group()
             self._set_stage(tiles, now)
@@ -168,7 +177,7 @@ class TileCopies:
             self._show(tiles)
             return ()
 
-        builder.sequential(Steps(0, count), (), iteration)
+        builder.sequential(Steps(0, count, limits=limits), (), iteration)
         if products is not None and left:
             products.wait(0)
         self._set_stage(tiles, Position())

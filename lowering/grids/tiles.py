@@ -48,8 +48,7 @@ class SharedTile:
         self.asynchronous = tile.asynchronous
         self.threads = code.nest.count(*THREADS)
         self.width = copy_width(code.nest, access, tile)
-        contraction = code.nest.contraction
-        alignment = SPAN * REPEAT if contraction is not None and contraction.in_flight else None
+        alignment = SPAN * REPEAT if any(known.in_flight for known in code.nest.contractions) else None
         self.memref = code.allocate(self.element, [stages, *tile_sizes(code.nest, access, tile)], SHARED, alignment)
         self.stage = Position()
 

@@ -3,6 +3,9 @@ its warps, or the lanes of a warp.
 
 Several loops may be bound alike: their iterations are numbered together, the last loop fastest. A reduction along a
 bound loop is combined across threads: along `lane` by shuffles, along `warp` and `block` in shared memory.
+
+With `like=j`, the loop has the threads that loop `j` has, for statements that are not along the axis of that one: each
+thread has elements of both. A statement along both axes has to be a contraction, whose instruction exchanges them.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ class BindLoop(Step):
 
     loop: str
     to: str
+    like: str = ""
 
     def obstacle(self, nest: Nest) -> str | None:
         loop = nest.loop(self.loop)
@@ -31,6 +35,8 @@ class BindLoop(Step):
         if not loop.in_order:
             return f"loop {self.loop} is bound or written out"
         bind = Bind(self.to)
+        if self.like:
+            return self._like_obstacle(nest, bind)
         if bind in THREADS and (threads := nest.count(*THREADS) * loop.extent) > nest.machine.largest_block:
             return f"a block would have {threads} threads of {nest.machine.largest_block}"
         if bind is Bind.GRID and nest.count(Bind.GRID) * loop.extent >= 1 << 31:
@@ -45,5 +51,15 @@ class BindLoop(Step):
                 return f"axis {loop.axis} is reduced, and blocks of a grid combine nothing"
         return None
 
+    def _like_obstacle(self, nest: Nest, bind: Bind) -> str | None:
+        loop, other = nest.loop(self.loop), nest.loop(self.like)
+        if bind is not Bind.LANE or other.bind is not bind or other.like:
+            return f"loop {self.like} is not bound to lanes of its own"
+        if loop.extent != other.extent:
+            return f"loops {self.loop} and {self.like} have {loop.extent} and {other.extent} iterations"
+        if any(loop.axis in statement.reduced for statement in nest.statements):
+            return f"axis {loop.axis} is reduced"
+        return f"axis {loop.axis} has both loops" if loop.axis == other.axis else None
+
     def apply(self, nest: Nest) -> None:
-        nest.change(self.loop, replaced(nest.loop(self.loop), bind=Bind(self.to)))
+        nest.change(self.loop, replaced(nest.loop(self.loop), bind=Bind(self.to), like=self.like))

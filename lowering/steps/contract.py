@@ -10,6 +10,12 @@ eight rows and four pairs of columns, so that what follows finds the sums in the
 
 The operands are fragments, which `ldmatrix` loads from shared memory: its rows are runs of 16 bytes, along the reduced
 axis or, for elements of 2 bytes, along the other one.
+
+The rows may also be the result of such a product, or what was made of it, in registers: sums are dealt out as elements
+of 2 bytes of a left operand are, matrices of 8 columns being one of 16. So `contract(ju, mma)` of the loop above, which
+is written out, does two of its iterations at once, and columns of this product have the lanes of `jl`:
+
+    split(l.., 8) -> lu, lf    split(lf, 2) -> ll, lv   unroll(lu)   bind(ll, lane, like=jl)   vectorize(lv)
 """
 
 from __future__ import annotations
@@ -17,10 +23,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from xdsl.ir import BlockArgument
+
 from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.steps.contract_warpgroup import columns_of, warpgroup_obstacles
 from tenon.lowering.steps.nest import Bind, Contraction, Loop, Nest, NestAccess, NestStatement, Space, replaced
-from tenon.lowering.steps.products import MatrixProduct, matrix_instruction, matrix_product, warpgroup_instruction
+from tenon.lowering.steps.products import (
+    MatrixProduct,
+    factor_of,
+    matrix_instruction,
+    matrix_product,
+    warpgroup_instruction,
+)
 from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.tile_copies import RUN
 
@@ -42,20 +56,22 @@ class Contract(Step):
         if self.by not in ("mma", WGMMA):
             return f"products are contracted by mma or {WGMMA}, not {self.by}"
         loop = nest.loop(self.loop)
-        if not loop.in_order:
+        if not loop.in_order and not loop.unrolled:
             return f"loop {self.loop} is bound or written out"
-        if nest.contraction is not None:
-            return f"loop {nest.contraction.depth.name} is contracted already"
-        return next(self._obstacles(nest, loop), None)
-
-    def _obstacles(self, nest: Nest, loop: Loop) -> Iterator[str]:
         statement = _statement(nest, loop)
         if statement is None:
-            yield f"no statement reduces axis {loop.axis}"
-            return
+            return f"no statement reduces axis {loop.axis}"
+        if (known := nest.contraction_of(statement)) is not None:
+            return f"loop {known.depth.name} is contracted already"
         if self.by == WGMMA:
-            yield from warpgroup_obstacles(nest, statement, loop)
-            return
+            if nest.contractions or nest.online is not None or not loop.in_order:
+                return f"{WGMMA} is for one product of a kernel, along a loop in order"
+            return next(warpgroup_obstacles(nest, statement, loop), None)
+        if any(other.in_flight for other in nest.contractions):
+            return f"{WGMMA} is for one product of a kernel, along a loop in order"
+        return next(self._obstacles(nest, loop, statement), None)
+
+    def _obstacles(self, nest: Nest, loop: Loop, statement: NestStatement) -> Iterator[str]:
         product, instruction = matrix_product(statement), matrix_instruction(statement, nest.machine)
         if isinstance(product, str) or isinstance(instruction, str):
             yield product if isinstance(product, str) else str(instruction)
@@ -68,15 +84,19 @@ class Contract(Step):
             yield refused
         rows, depth = instruction.fragments["a"].shape
         columns = instruction.fragments["b"].shape[1]
-        if (loop.extent, loop.stride) != (depth, 1):
-            yield f"{instruction.name} takes {depth} neighbours along {loop.axis}, loop {self.loop} has {loop.extent}"
         yield from _fragment_obstacles(nest, product, rows, columns)
-        for access, axis in ((product.left, product.row), (product.right, product.column)):
-            yield from _operand_obstacles(nest, access, axis, loop.axis)
+        if loop.unrolled:
+            yield from _result_obstacles(nest, product, loop, depth)
+        else:
+            if (loop.extent, loop.stride) != (depth, 1):
+                takes = f"{instruction.name} takes {depth} neighbours along {loop.axis}"
+                yield f"{takes}, loop {self.loop} has {loop.extent}"
+            yield from _operand_obstacles(nest, statement, product.left, product.row, loop.axis)
+        yield from _operand_obstacles(nest, statement, product.right, product.column, loop.axis)
 
     def apply(self, nest: Nest) -> None:
         loop = nest.loop(self.loop)
-        depth = replaced(loop, contracted=True)
+        depth = loop if loop.unrolled else replaced(loop, contracted=True)
         nest.change(self.loop, depth)
         statement = _statement(nest, loop)
         assert statement is not None
@@ -87,17 +107,20 @@ class Contract(Step):
         else:
             instruction = matrix_instruction(statement, nest.machine)
         assert isinstance(instruction, Instruction)
-        nest.contraction = Contraction(statement, instruction, product.left, product.right, depth)
+        nest.contractions.append(Contraction(statement, instruction, product.left, product.right, depth))
 
 
 def _statement(nest: Nest, loop: Loop) -> NestStatement | None:
-    return next((s for s in nest.statements if loop.axis in s.reduced), None)
+    """The statement that reduces a loop, the one of them that is a product if there is one."""
+    reducing = [s for s in nest.statements if loop.axis in s.reduced]
+    return next((s for s in reducing if isinstance(matrix_product(s), MatrixProduct)), next(iter(reducing), None))
 
 
 def _fragment_obstacles(nest: Nest, product: MatrixProduct, rows: int, columns: int) -> Iterator[str]:
     """What of the loops along rows and columns is not as the instruction deals its result out."""
     row, column = nest.loops_of([product.row]), nest.loops_of([product.column])
-    if nest.bound(Bind.LANE) != [loop for loop in (*row, *column) if loop.bind is Bind.LANE]:
+    lanes_of = [loop.like or loop.name for loop in (*row, *column) if loop.bind is Bind.LANE]
+    if [loop.name for loop in nest.bound(Bind.LANE)] != lanes_of:
         yield f"the lanes of a warp are along {product.row} and {product.column}, in this order"
     for axis, loops, lanes, size in ((product.row, row, (8, 1), rows), (product.column, column, (4, 2), columns)):
         own = [(loop.extent, loop.stride) for loop in loops if loop.bind is Bind.LANE]
@@ -115,11 +138,30 @@ def _fragment_obstacles(nest: Nest, product: MatrixProduct, rows: int, columns: 
         yield f"the two elements along {product.column} are a vector"
 
 
-def _operand_obstacles(nest: Nest, access: NestAccess, axis: str, reduced: str) -> Iterator[str]:
+def _result_obstacles(nest: Nest, product: MatrixProduct, loop: Loop, depth: int) -> Iterator[str]:
+    """What is against having rows in registers as a result of products is dealt out."""
+    name, access, loops = nest.name_of(product.left.buffer), product.left.access, nest.loops_of([loop.axis])
+    if not nest.writers(product.left.buffer) or nest.space(product.left.buffer) is not Space.REGISTERS:
+        yield f"{name} is not kept in registers"
+    lanes = [(known.extent, known.stride) for known in loops if known.bind is Bind.LANE]
+    inner = [(known.extent, known.stride) for known in loops if known.written_out and known is not loop]
+    if lanes != [(4, 2)] or inner != [(2, 1)] or loop.stride != 8 or loop.extent % 2:
+        yield f"{name} is not dealt out along {loop.axis} as matrices of {depth} columns"
+    if any(known.stride % depth for known in loops if known.in_order):
+        yield f"a piece begins at multiples of {depth} along {loop.axis}"
+    if access.element_bytes != 4:
+        yield f"elements of {name} have {access.element_bytes} bytes, those of sums 4"
+
+
+def _operand_obstacles(
+    nest: Nest, statement: NestStatement, access: NestAccess, axis: str, reduced: str
+) -> Iterator[str]:
     name, tile = nest.name_of(access.buffer), nest.tiles.get(access.buffer)
     if nest.space(access.buffer) is not Space.FRAGMENTS or tile is None:
         yield f"{name} is not packed to {Space.FRAGMENTS.value}"
         return
+    if not isinstance(factor_of(statement, access), BlockArgument):
+        yield f"elements of {name} are rounded before they are multiplied"
     inner = tile.inner or access.leading[-1]
     if inner not in (axis, reduced):
         yield f"neighbours of {name} in shared memory are along {inner}, neither {axis} nor {reduced}"

@@ -16,12 +16,12 @@ from xdsl.ir import Operation, SSAValue
 
 from tenon.dialects.types.size import Size
 from tenon.lowering.instructions.instruction import Instruction
-from tenon.lowering.kernels.statement import Access, Kernel, LoopKind, Statement, buffer_shape, root_of
+from tenon.lowering.kernels.statement import Access, Kernel, LoopKind, Statement, root_of
+from tenon.lowering.steps.axes import LETTERS, shared_axes
 from tenon.passes.machine import Gpu
 
 WARPGROUP = "nvgpu.warpgroup.mma"
 """The op of the instructions that multiply matrices for four warps."""
-_LETTERS = "ijklmnopqrstuvwxyz"
 
 
 class NestError(ValueError):
@@ -79,6 +79,8 @@ class Loop:
     axis: str
     stride: int = 1
     bind: Bind | None = None
+    like: str = ""
+    """The loop that has the same threads for other statements."""
     unrolled: bool = False
     vector: bool = False
     stages: int = 1
@@ -152,7 +154,8 @@ class NestStatement:
 @dataclass(frozen=True)
 class Contraction:
     """A product of matrices that an instruction of a warp computes, or one of a warpgroup: `statement`, of the operands
-    `left`, which has the rows, and `right`. It does all iterations of the loop `depth`."""
+    `left`, which has the rows, and `right`. It does all iterations of the loop `depth`, or, where `left` is in
+    registers as the result of another one, two of them."""
 
     statement: NestStatement
     instruction: Instruction
@@ -164,6 +167,27 @@ class Contraction:
     def in_flight(self) -> bool:
         """Whether threads go on while it is computed, by a warpgroup, of operands in shared memory."""
         return self.instruction.op == WARPGROUP
+
+
+@dataclass(frozen=True)
+class Online:
+    """Rows that are gone through once, in pieces, which are the iterations of `loop`: `maximum` finds the largest
+    element of a row, and `sums` are of what was divided by its exponential. Of these nothing is left outside of the
+    band of axes `visible`, if there is one."""
+
+    loop: str
+    maximum: NestStatement
+    sums: tuple[NestStatement, ...]
+    visible: VisibleAxes | None = None
+
+
+@dataclass(frozen=True)
+class VisibleAxes:
+    """What counts of an axis begins `lower`, and ends `upper`, behind the index along the axis `row`."""
+
+    row: str
+    lower: int | None
+    upper: int | None
 
 
 @dataclass
@@ -181,7 +205,8 @@ class Nest:
     spaces: dict[SSAValue, Space] = field(default_factory=dict)
     tiles: dict[SSAValue, Tile] = field(default_factory=dict)
     """Of the buffers that a block has parts of in shared memory."""
-    contraction: Contraction | None = None
+    contractions: list[Contraction] = field(default_factory=list)
+    online: Online | None = None
 
     @staticmethod
     def of(kernel: Kernel, machine: Gpu) -> Nest:
@@ -195,7 +220,10 @@ class Nest:
         for statement in statements:
             if any(isinstance(extent, Size) for extent in statement.extents):
                 raise NestError("a loop has an extent that is known at launch only")
-        axes, extents = _axes(statements)
+        found = shared_axes(statements)
+        if found is None:
+            raise NestError(f"there are more than {len(LETTERS)} axes")
+        axes, extents = found
         nested = [_nested(statement, names) for statement, names in zip(statements, axes, strict=True)]
         loops = [Loop(name, extent, name) for name, extent in extents.items()]
         buffers: dict[str, SSAValue] = {f"a{n}": a for n, a in enumerate(kernel.function.body.block.args)}
@@ -221,7 +249,7 @@ class Nest:
 
     def bound(self, *binds: Bind) -> list[Loop]:
         """The loops that are bound so, in the order in which their iterations are numbered."""
-        return [loop for bind in binds for loop in self.loops if loop.bind is bind]
+        return [loop for bind in binds for loop in self.loops if loop.bind is bind and not loop.like]
 
     def count(self, *binds: Bind) -> int:
         """How many iterations the loops that are bound so have in all."""
@@ -234,6 +262,15 @@ class Nest:
     def space(self, buffer: SSAValue) -> Space:
         """Where a buffer is."""
         return self.spaces.get(buffer, Space.GLOBAL)
+
+    def contraction_of(self, statement: NestStatement) -> Contraction | None:
+        """The contraction that computes a statement."""
+        return next((known for known in self.contractions if known.statement is statement), None)
+
+    def others(self, axes: Sequence[str]) -> list[Loop]:
+        """The loops bound to threads or blocks that do the same elements along some axes."""
+        own = {loop.like or loop.name for loop in self.loops_of(axes)}
+        return [loop for loop in self.loops if loop.bind is not None and (loop.like or loop.name) not in own]
 
     def name_of(self, buffer: SSAValue) -> str:
         """The name that steps use for a buffer."""
@@ -275,8 +312,10 @@ class Nest:
         for loop in self.loops:
             marks = [mark for mark, holds in (("unrolled", loop.unrolled), ("vector", loop.vector)) if holds]
             how = [loop.bind.value] if loop.bind is not None else marks or ["in order"]
-            if loop.contracted and self.contraction is not None:
-                how = [self.contraction.instruction.name]
+            how += [f"as {loop.like}"] if loop.like else []
+            by = [known.instruction.name for known in self.contractions if known.depth.name == loop.name]
+            how = by if loop.contracted else [*how, *by]
+            how += ["online"] if self.online is not None and self.online.loop == loop.name else []
             how += [f"{loop.stages} stages"] if loop.stages > 1 else []
             lines.append(f"  loop {loop.name} < {loop.extent}: {', '.join(how)}")
         for name, buffer in self.buffers.items():
@@ -326,74 +365,6 @@ def _leading(axes: list[str], parallel: set[str], extents: dict[str, int]) -> st
     if len(chosen) == len(reduced) == 1 and SHORT * extents[chosen[0]] <= extents[reduced[0]]:
         return reduced[0]
     return chosen[0] if len(chosen) == 1 else None
-
-
-LoopOf = tuple[int, int]
-"""The number of a statement, and of a loop of it."""
-
-
-def _axes(statements: Sequence[Statement]) -> tuple[list[tuple[str, ...]], dict[str, int]]:
-    """For each statement the axes that its loops are, and the extents of the axes.
-
-    Loops of different statements are one axis where they index a buffer alike that one of them writes, then where they
-    index another one alike, then so along dimensions of one element, then where they have the same extent at the same
-    place.
-    """
-    groups: dict[LoopOf, set[LoopOf]] = {}
-    for number, statement in enumerate(statements):
-        for loop in range(len(statement.extents)):
-            groups[number, loop] = {(number, loop)}
-
-    def join(first: LoopOf, second: LoopOf) -> bool:
-        one, other = groups[first], groups[second]
-        if one is other:
-            return True
-        extents = {statements[number].extents[loop] for number, loop in (first, second)}
-        if len(extents) > 1 or {number for number, _ in one} & {number for number, _ in other}:
-            return False
-        one |= other
-        for member in other:
-            groups[member] = one
-        return True
-
-    written = {root_of(output.buffer) for statement in statements for output in statement.outputs}
-    for among_written, of_one in ((True, False), (False, False), (True, True)):
-        known: dict[tuple[SSAValue, int], LoopOf] = {}
-        for number, statement in enumerate(statements):
-            for access in statement.accesses:
-                if (root_of(access.buffer) in written) is not among_written:
-                    continue
-                for dim, loop in enumerate(access.plain_loops()):
-                    if loop is None or (buffer_shape(access.buffer)[dim] == 1) is not of_one:
-                        continue
-                    first = known.setdefault((access.buffer, dim), (number, loop))
-                    join(first, (number, loop))
-    largest = max(range(len(statements)), key=lambda number: len(statements[number].extents))
-    for number, statement in enumerate(statements):
-        for loop in range(len(statement.extents)):
-            if len(groups[number, loop]) == 1 and loop < len(statements[largest].extents):
-                join((largest, loop), (number, loop))
-    return _named(statements, groups, largest)
-
-
-def _named(
-    statements: Sequence[Statement], groups: dict[LoopOf, set[LoopOf]], largest: int
-) -> tuple[list[tuple[str, ...]], dict[str, int]]:
-    names: dict[int, str] = {}
-    extents: dict[str, int] = {}
-    for number in sorted(range(len(statements)), key=lambda number: number != largest):
-        for loop, extent in enumerate(statements[number].extents):
-            group = id(groups[number, loop])
-            if group not in names:
-                if len(names) == len(_LETTERS):
-                    raise NestError(f"there are more than {len(_LETTERS)} axes")
-                names[group] = _LETTERS[len(names)]
-                extents[names[group]] = extent
-    axes = [
-        tuple(names[id(groups[number, loop])] for loop in range(len(statement.extents)))
-        for number, statement in enumerate(statements)
-    ]
-    return axes, extents
 
 
 def replaced(loop: Loop, **changes: object) -> Loop:

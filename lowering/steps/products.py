@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, i8, i32
-from xdsl.ir import Attribute, BlockArgument, Operation
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from tenon.dialects.families.monoid import combining_op
 from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.instructions.table import INSTRUCTIONS
 from tenon.lowering.instructions.warpgroup import COLUMNS
-from tenon.lowering.kernels.statement import LoopKind, element_type
+from tenon.lowering.kernels.statement import LoopKind
 from tenon.lowering.steps.nest import Nest, NestAccess, NestStatement
 from tenon.passes.machine import Gpu
 
@@ -125,6 +125,9 @@ def warpgroup_instruction(statement: NestStatement, machine: Gpu, columns: int) 
     form = _form(statement, machine)
     if isinstance(form, str):
         return form
+    used = [access for access in statement.inputs if access.access.is_used]
+    if not all(isinstance(factor_of(statement, access), BlockArgument) for access in used):
+        return "operands of wgmma are in memory, not rounded before they are multiplied"
     if form.name not in IN_SHARED:
         return f"operands of wgmma are {' or '.join(IN_SHARED)} here, not {form.name}"
     found = INSTRUCTIONS.get(f"tn_wgmma_m64n{columns}k16_{form.name}")
@@ -134,7 +137,8 @@ def warpgroup_instruction(statement: NestStatement, machine: Gpu, columns: int) 
 def _form(statement: NestStatement, machine: Gpu) -> _Form | str:
     """What a product of matrices multiplies and adds up, as instructions do it; a text that says why none does."""
     product, (accumulator,) = _product(statement), statement.statement.accumulators
-    elements = {element_type(access.access.buffer) for access in statement.inputs if access.access.is_used}
+    factors = [factor_of(statement, access) for access in statement.inputs if access.access.is_used]
+    elements = {factor.type for factor in factors}
     shown = " and ".join(sorted(map(str, elements)))
     if product is None or len(elements) != 1:
         return f"no instruction multiplies {shown}"
@@ -145,8 +149,16 @@ def _form(statement: NestStatement, machine: Gpu) -> _Form | str:
     return f"no instruction adds products of {shown} to {accumulator.type}{hint}"
 
 
+def factor_of(statement: NestStatement, access: NestAccess) -> SSAValue:
+    """What a body multiplies of an operand, before that is extended: its elements, or these rounded."""
+    argument = statement.statement.body.args[statement.inputs.index(access)]
+    users = [use.operation for use in argument.uses]
+    return users[0].results[0] if len(users) == 1 and isinstance(users[0], arith.TruncFOp) else argument
+
+
 def _is_plain(statement: NestStatement, product: Operation, form: _Form) -> bool:
-    """Whether a body is the sum of the product of its operands, extended as the form says, and nothing else."""
+    """Whether a body is the sum of the product of its operands, rounded and extended as the form says, and nothing
+    else."""
     factors: Sequence[object] = [value.owner for value in product.operands]
     if form.extension is not None:
         if not all(isinstance(factor, form.extension) for factor in factors):
@@ -154,7 +166,9 @@ def _is_plain(statement: NestStatement, product: Operation, form: _Form) -> bool
         sources = [factor.operands[0] for factor in factors if isinstance(factor, Operation)]
     else:
         sources = list(product.operands)
+    rounded = [source for source in sources if isinstance(source.owner, arith.TruncFOp)]
+    sources = [source.owner.operands[0] if source in rounded else source for source in sources]  # pyright: ignore
     if not all(isinstance(source, BlockArgument) for source in sources) or sources[0] is sources[1]:
         return False
     ops = [op for op in statement.statement.body.ops if not isinstance(op, linalg.ops.YieldOp)]
-    return len(ops) == (2 if form.extension is None else 4)
+    return len(ops) == (2 if form.extension is None else 4) + len(rounded)

@@ -13,6 +13,7 @@ from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.contract import Contract
 from tenon.lowering.steps.inline import Inline
 from tenon.lowering.steps.nest import Nest, NestError
+from tenon.lowering.steps.online import OnlineStep
 from tenon.lowering.steps.pack import Pack
 from tenon.lowering.steps.pipeline import Pipeline
 from tenon.lowering.steps.reorder import Reorder
@@ -22,7 +23,8 @@ from tenon.lowering.steps.unroll import Unroll
 from tenon.lowering.steps.vectorize import Vectorize
 
 STEPS: dict[str, type[Step]] = {
-    step.name: step for step in (Split, Reorder, BindLoop, Unroll, Vectorize, Pack, Contract, Pipeline, Inline)
+    step.name: step
+    for step in (Split, Reorder, BindLoop, Unroll, Vectorize, Pack, Contract, OnlineStep, Pipeline, Inline)
 }
 
 ATTRIBUTE = "schedule"

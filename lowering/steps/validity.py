@@ -19,7 +19,10 @@ from tenon.lowering.steps.tile_copies import tile_sizes
 
 
 def bound_reductions(nest: Nest, statement: NestStatement) -> list[Loop]:
-    """The loops along axes that a statement reduces whose iterations run at the same time."""
+    """The loops along axes that a statement reduces whose iterations run at the same time, and whose threads have to
+    combine what they have, which an instruction does by itself."""
+    if nest.contraction_of(statement) is not None:
+        return []
     return [loop for loop in nest.loops_of(statement.reduced) if loop.bind is not None and loop.extent > 1]
 
 
@@ -49,6 +52,9 @@ def _obstacles(nest: Nest) -> Iterator[str]:
     yield from _fragments_obstacles(nest)
     written = {output.buffer for statement in nest.statements for output in statement.outputs}
     shared = nest.shared_in_order()
+    if nest.online is not None:  # statements along its axis run piece by piece
+        shared.append(nest.loop(nest.online.loop))
+    yield from _like_obstacles(nest)
     for number, statement in enumerate(nest.statements):
         inline = all(nest.space(output.buffer) is Space.INLINE for output in statement.outputs)
         if any(root_of(load.memref) in written for load in statement.statement.body_loads()):
@@ -62,8 +68,7 @@ def _obstacles(nest: Nest) -> Iterator[str]:
 
 def _fragments_obstacles(nest: Nest) -> Iterator[str]:
     """What is against reading parts of arguments in shared memory as fragments, or in another way."""
-    contraction = nest.contraction
-    operands = [contraction.left.buffer, contraction.right.buffer] if contraction is not None else []
+    operands = [access.buffer for known in nest.contractions for access in (known.left, known.right)]
     for access in tiled(nest):
         name = nest.name_of(access.buffer)
         if nest.space(access.buffer) is Space.FRAGMENTS:
@@ -75,6 +80,16 @@ def _fragments_obstacles(nest: Nest) -> Iterator[str]:
             yield f"runs of {name} trade places in shared memory, which only fragments are loaded from"
         elif nest.tiles[access.buffer].panel:
             yield f"{name} is in panels in shared memory, which only wgmma reads"
+
+
+def _like_obstacles(nest: Nest) -> Iterator[str]:
+    """What is against loops that have the threads of others."""
+    for loop in (loop for loop in nest.loops if loop.like):
+        axes = {loop.axis, nest.loop(loop.like).axis}
+        for number, statement in enumerate(nest.statements):
+            contraction = nest.contraction_of(statement)
+            if axes <= set(statement.axes) and (contraction is None or contraction.depth.axis not in axes):
+                yield f"statement {number} has axes {' and '.join(sorted(axes))}, which have the same threads"
 
 
 def tiled(nest: Nest) -> list[NestAccess]:
@@ -123,13 +138,12 @@ def _sharing_obstacles(nest: Nest) -> Iterator[str]:
     """What is against threads of their own for the elements of arguments that may be the same memory: an element that
     is written has to be read before, by the same thread or, behind a barrier, by others of its block."""
     loaded = {root_of(op.memref) for op in ops_of(nest.kernel.function, memref.LoadOp)}
-    threads = [loop for loop in nest.loops if loop.bind is not None and loop.extent > 1]
     for pair in in_place(nest):
         accesses = [(s, a) for s in nest.statements for a in (*s.inputs, *s.outputs) if a.buffer in pair]
         accesses = [(s, a) for s, a in accesses if a.access.is_used or a in s.outputs]
         meets = len({(a.factors, a.constants, a.access.shape, a.access.element_bytes) for _, a in accesses}) > 1
         for statement, access in accesses:
-            others = [loop for loop in threads if loop.axis not in access.axes]
+            others = [loop for loop in nest.others(access.axes) if loop.extent > 1]
             meets |= any(loop.bind is Bind.GRID for loop in others)
             if others and access in statement.inputs:
                 meets |= nest.space(access.buffer) is not Space.REGISTERS
@@ -191,7 +205,7 @@ def _access_obstacles(
     places = {output.place for n in writers for output in nest.statements[n].outputs if output.buffer is buffer}
     if access.place not in places or len(places) != 1:
         yield f"{name} is used at another place than where it is written"
-    own = all(loop.axis in access.axes for loop in nest.loops if loop.bind is not None and loop.extent > 1)
+    own = not any(loop.extent > 1 for loop in nest.others(access.axes))
     if not own and number <= writers[0] and _reads_memory(statement, access):
         yield f"several threads read {name}, and one of them writes it"
     if is_output and len(writers) == 1:

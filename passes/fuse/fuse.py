@@ -5,7 +5,7 @@ holds the ops of one fusion group; every other function holds only calls, `tenon
 changes no memory), region ops and terminators. Constants of one repeated number are part of the kernels that use
 them, and so are casts of what contractions multiply (`widened_operands`). Equal kernels are one function.
 
-What becomes one group is said in `grouping`.
+What becomes one group is said in `grouping`; ops that `chain-products` marked are one before.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from tenon.passes.fuse.rederive import Rederivation
 from tenon.passes.iteration import iteration_of
 from tenon.passes.layout.transposed_operands import operand_to_transpose, with_transposed
 from tenon.passes.layout.widened_operands import Widened, restored, take_narrow_operands
+from tenon.passes.loops.chain_products import chained
 from tenon.passes.machine import Machine
 from tenon.passes.simplify.dce import Effects, erase_dead_ops, functions_by_name
 
@@ -120,6 +121,12 @@ class _Outliner:
         assert terminator is not None
         assert terminator.has_trait(IsTerminator)
         self._widened |= take_narrow_operands(block, halves=not self._strips)
+        for operations in chained(block):
+            place = operations[-1].next_op
+            assert place is not None
+            group = Group(operations[0], 0)
+            group.operations, group.closed = operations, False
+            self._outline_group(group, place)
         grouping = Grouping(
             block,
             self._effects.is_pure,

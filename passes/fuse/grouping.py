@@ -21,7 +21,8 @@ Every op starts as a group of its own; groups along a value are merged as long a
   again stays in a cache, as in softmax(Q Kᵀ) V, whose scores never are in memory as a whole. It takes no rows of a
   value that what depends on it needs as well (the input of a layer, for the gradient), which is in memory anyway. One
   that copies its operands joins nothing (`transposed_operands.wants_panels`). Without strips, as on a GPU, it shares
-  its loops with what is done to each element of its result, and with nothing else.
+  its loops with what is done to each element of its result, and with nothing else; products that `chain-products` marks
+  are one kernel before groups are formed.
 
 Windows, scatters and opaque ops are groups of their own, since their loops are scheduled as a whole. A contraction that
 reads an operand elsewhere than at its loops takes in what computes that operand only if no two iterations of a parallel

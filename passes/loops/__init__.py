@@ -1,1 +1,1 @@
-"""What loops compute once, or for all of their steps together."""
+"""What loops compute once, for all of their steps together, or piece by piece."""

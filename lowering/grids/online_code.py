@@ -1,0 +1,153 @@
+"""Rows that are gone through once, in pieces: what is known of the pieces so far is in registers, and what was added up
+is made smaller when a piece has a larger element than those before (the step `online`)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, i1, i64
+from xdsl.ir import Attribute, SSAValue
+
+from tenon.lowering.grids.statement_code import StatementCode
+from tenon.lowering.grids.thread_code import Registers
+from tenon.lowering.kernels.masked_range import Visible, visible_limits
+from tenon.lowering.kernels.statement import element_type
+from tenon.lowering.loop_ir.builder import INDEX, Limits, Position, Span
+from tenon.lowering.steps.nest import THREADS, Loop, NestStatement, Online, VisibleAxes
+from tenon.lowering.steps.products import factor_of
+
+_EQUAL = 1  # the predicate oeq of arith.cmpf
+
+
+class OnlineCode(StatementCode):
+    """Writes statements of which those along an axis run piece by piece."""
+
+    def _emit_statements(self) -> None:
+        online = self.nest.online
+        assert online is not None
+        loop = self.nest.loop(online.loop)
+        along = [statement for statement in self.nest.statements if loop.axis in statement.axes]
+        for statement in along:
+            self._approximate(statement)
+        behind = self.nest.statements.index(along[-1]) + 1
+        before = self.nest.statements[: self.nest.statements.index(along[0])]
+        self._emit_each(before)
+        rows = _Rows(self, online)
+        outside = self.held
+
+        def piece() -> None:
+            self.held = dict(outside)
+            for statement in along:
+                if statement is online.maximum:
+                    self._emit(statement)
+                    rows.meet(self.held[statement.outputs[0].place])
+                    self.held[statement.outputs[0].place] = rows.shown
+                elif statement in online.sums:
+                    self._add_up(statement, rows)
+                else:
+                    self._emit_each([statement])
+
+        if online.visible is not None:
+            self.copies.limits[loop.name] = self._limits(loop, online.visible)
+        self.copies.over([loop], piece)
+        self.held = outside | rows.results()
+        self._emit_each(self.nest.statements[behind:])
+
+    def _approximate(self, statement: NestStatement) -> None:
+        """Allow an approximation of exponentials that a product rounds to elements of 2 bytes, whose error is many
+        times that of the approximation."""
+        operands = [known for known in self.nest.contractions if known.left.place == statement.outputs[0].place]
+        if any(isinstance(factor_of(known.statement, known.left).owner, arith.TruncFOp) for known in operands):
+            for op in statement.statement.body.ops:
+                if isinstance(op, math.ExpOp):
+                    op.properties["fastmath"] = arith.FastMathFlagsAttr([arith.FastMathFlag.APPROX_FUNC])
+
+    def _limits(self, loop: Loop, visible: VisibleAxes) -> Limits:
+        """The first piece of which a row of the block sees something, and the end of these."""
+        code, nest = self.code, self.nest
+        start, extent = Position(), 1
+        for known in nest.loops_of([visible.row]):
+            if known.name in code.positions and known.bind not in THREADS:
+                start += code.positions[known.name].scaled(known.stride)
+            else:
+                extent += (known.extent - 1) * known.stride
+        rows, seen = Span(start, start, extent), Visible(1, 0, visible.lower, visible.upper)
+        elements = visible_limits(code.builder, seen, rows, nest.extents[loop.axis], loop.stride)
+        builder, size = code.builder, code.builder.index_constant(loop.stride)
+        lower, upper = elements[0], builder.index(Position(((elements[1], 1),), loop.stride - 1))
+        return builder.pure(arith.DivUIOp, (lower, size), INDEX), builder.pure(arith.DivUIOp, (upper, size), INDEX)
+
+    def _add_up(self, statement: NestStatement, rows: _Rows) -> None:
+        """Add what a piece has to a sum."""
+        total, output = rows.sums[statement.outputs[0].place], statement.outputs[0]
+        products = self.products_of(statement)
+        code = self.code
+        if products is not None:
+            code.over(total.loops, partial(rows.shrink, total))
+            products.add(total)
+            return
+        self._emit(statement)
+        part = self.held[output.place]
+
+        def add() -> None:
+            rows.shrink(total)
+            before, more = (code.load(array.memref, code.register(array)) for array in (total, part))
+            code.store(code.value(arith.AddfOp(before, more)), total.memref, code.register(total))
+
+        code.over(total.loops, add)
+
+
+class _Rows:
+    """What registers have of the pieces so far: the largest elements, and sums."""
+
+    def __init__(self, writer: StatementCode, online: Online) -> None:
+        self.code, self._maximum = writer.code, online.maximum.outputs[0]
+        code = self.code
+        element = element_type(self._maximum.access.buffer)
+        assert isinstance(element, AnyFloat)
+        loops = code.nest.loops_of(self._maximum.axes)
+        self._largest, self.shown, self._factor = [code.registers(element, loops) for _ in range(3)]
+        """The largest elements; what is subtracted in their place, a number; what sums are multiplied by."""
+        self._none = code.constant(FloatAttr(float("-inf"), element), element)
+        initial = online.maximum.statement.initial[0]
+        self._fill(self._largest, self._none if initial is None else initial)
+        self.sums: dict[tuple[object, ...], Registers] = {}
+        for statement in online.sums:
+            (output,) = statement.outputs
+            kind = element_type(output.access.buffer)
+            products = writer.products_of(statement)
+            array = code.registers(kind, code.nest.loops_of(output.axes)) if products is None else products.sums(kind)
+            self._fill(array, code.zero(kind))
+            self.sums[output.place] = array
+
+    def _fill(self, array: Registers, value: SSAValue) -> None:
+        self.code.over(array.loops, lambda: self.code.store(value, array.memref, self.code.register(array)))
+
+    def results(self) -> dict[tuple[object, ...], Registers]:
+        """What registers hold behind the last piece, by place."""
+        return {self._maximum.place: self._largest, **self.sums}
+
+    def meet(self, piece: Registers) -> None:
+        """Go on to a piece whose largest elements are known."""
+        code, kind = self.code, element_type(self._largest.memref)
+
+        def row() -> None:
+            at = code.register(self._largest)
+            before = code.load(self._largest.memref, at)
+            now = code.value(arith.MaximumfOp(before, code.load(piece.memref, code.register(piece))))
+            predicate: dict[str, Attribute] = {"predicate": IntegerAttr(_EQUAL, i64)}
+            is_none = code.builder.pure(arith.CmpfOp, (now, self._none), i1, predicate)
+            shown = code.value(arith.SelectOp(is_none, code.zero(kind), now))
+            factor = code.value(math.ExpOp(code.value(arith.SubfOp(before, shown))))
+            for array, value in ((self._largest, now), (self.shown, shown), (self._factor, factor)):
+                code.store(value, array.memref, at)
+
+        code.over(self._largest.loops, row)
+
+    def shrink(self, total: Registers) -> None:
+        """Multiply the sum that the thread is at by what its row is worth now."""
+        code = self.code
+        factor = code.load(self._factor.memref, code.register(self._factor))
+        value = code.load(total.memref, code.register(total))
+        code.store(code.value(arith.MulfOp(value, factor)), total.memref, code.register(total))

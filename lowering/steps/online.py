@@ -1,0 +1,185 @@
+"""`online(jo)`: rows are gone through once, in pieces, the iterations of a loop, although each element is divided by
+the exponential of the largest one of its row: what was added up before is made smaller when a larger one is found.
+
+    m = max x[j]     e[j] = exp(x[j] - m)     s = sum of e[j] * v[j]     for each piece of j:
+                                                                           n = max(m, piece of x)
+                                                                    ->     s = s * exp(m - n) + sum over the piece
+                                                                           m = n
+
+This is the softmax of an attention (M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018). All
+statements along the axis run inside of the loop, those that are not along it come behind. In a piece in which all
+elements of a row, and of those before, are -inf, exponentials are 0; a row of such elements has sums of 0. Pieces of
+which a band, such as a causal mask, leaves nothing but -inf to all rows of a block are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf, isinf
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import FloatAttr
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from tenon.dialects.families.monoid import combining_op
+from tenon.lowering.kernels.masked_values import OF_ROW, Band, Masked, band_of, masked_values, oriented
+from tenon.lowering.kernels.statement import LoopKind
+from tenon.lowering.steps.nest import Nest, NestStatement, Online, Space, VisibleAxes
+from tenon.lowering.steps.step import Step
+
+_SCALED = (arith.MulfOp, arith.TruncFOp, arith.ExtFOp)
+"""What makes of a multiple of something a multiple of the result, but for rounding."""
+
+
+@dataclass(frozen=True)
+class OnlineStep(Step):
+    """Go through rows once, along `loop`."""
+
+    name = "online"
+
+    loop: str
+
+    def obstacle(self, nest: Nest) -> str | None:
+        loop = nest.loop(self.loop)
+        if nest.online is not None:
+            return f"loop {nest.online.loop} is online already"
+        if not loop.in_order:
+            return f"loop {self.loop} is bound or written out"
+        if any(known.in_flight for known in nest.contractions):
+            return "products that threads go on without are under way from piece to piece"
+        outer = [known for known in nest.loops_of([loop.axis]) if known.stride > loop.stride]
+        if outer:
+            return f"loop {outer[0].name} is around it"
+        found = _found(nest, loop.axis)
+        return found if isinstance(found, str) else next(_obstacles(nest, loop.axis, found), None)
+
+    def apply(self, nest: Nest) -> None:
+        axis = nest.loop(self.loop).axis
+        found = _found(nest, axis)
+        assert not isinstance(found, str)
+        nest.online = Online(self.loop, *found, _visible(nest, axis, found[0]))
+
+
+_Found = tuple[NestStatement, tuple[NestStatement, ...]]
+
+
+def _found(nest: Nest, axis: str) -> _Found | str:
+    """The statement that finds the largest elements along an axis, and those that add up along it."""
+    reducing = [s for s in nest.statements if axis in s.reduced]
+    largest = [s for s in reducing if isinstance(_combination(s), arith.MaximumfOp)]
+    if len(largest) != 1:
+        return f"{len(largest)} statements find the largest element along axis {axis}, expected one"
+    sums = tuple([s for s in reducing if s is not largest[0]])
+    for statement in sums:
+        if not isinstance(_combination(statement), arith.AddfOp):
+            return f"{_shown(nest, statement)} is no sum along axis {axis}"
+    return largest[0], sums
+
+
+def _combination(statement: NestStatement) -> Operation | None:
+    """How a statement combines, if it has one result."""
+    generic = statement.statement
+    if len(statement.outputs) != 1 or LoopKind.SEQUENTIAL in generic.kinds:
+        return None
+    return combining_op(generic.body, generic.accumulators[0])
+
+
+def _obstacles(nest: Nest, axis: str, found: _Found) -> Iterator[str]:
+    largest, sums = found
+    inside = [n for n, s in enumerate(nest.statements) if axis in s.axes]
+    exponentials = {o.buffer for s in nest.statements if _is_exponential(s, largest) for o in s.outputs}
+    for number in range(inside[0], inside[-1] + 1):
+        statement = nest.statements[number]
+        if axis not in statement.axes:
+            yield f"{_shown(nest, statement)} is between statements along axis {axis}"
+        uses = any(a.buffer is largest.outputs[0].buffer and a.access.is_used for a in statement.inputs)
+        if uses and not _is_exponential(statement, largest):
+            yield f"{_shown(nest, statement)} uses the largest element, and is no exponential of a distance from it"
+        used = [a.buffer for a in statement.inputs if a.buffer in exponentials and a.access.is_used]
+        if used and statement not in sums:
+            yield f"{_shown(nest, statement)} uses exponentials of distances, and does not add them up"
+    for statement in sums:
+        if not _adds_multiples(statement, exponentials):
+            yield f"{_shown(nest, statement)} does not add up multiples of exponentials of distances"
+        if not _is_zero(statement.statement.initial[0]):
+            yield f"{_shown(nest, statement)} does not begin with 0"
+    for statement in (nest.statements[number] for number in inside):
+        for output in statement.outputs:
+            if nest.space(output.buffer) is not Space.REGISTERS or output.buffer not in nest.spaces:
+                yield f"{nest.name_of(output.buffer)} is not kept in registers"
+            elif output.buffer in nest.kernel.function.body.block.args:
+                yield f"{nest.name_of(output.buffer)} is stored before it is known"
+
+
+def _visible(nest: Nest, axis: str, largest: NestStatement) -> VisibleAxes | None:
+    """The band outside of which elements are -inf, and their exponentials 0."""
+    generic = largest.statement
+    total = _combination(largest)
+    assert total is not None
+    (element,) = [operand for operand in total.operands if operand is not generic.accumulators[0]]
+    column = largest.axes.index(axis)
+    for op in generic.body.ops:
+        band = band_of(op.cond) if isinstance(op, arith.SelectOp) else None
+        if band is None or column not in (band.row, band.column):
+            continue
+        band = oriented(band, band.row if band.column == column else band.column)
+        row = largest.axes[band.row]
+        if masked_values(generic.body, {}, band).get(element) != -inf:
+            continue
+        if all(_vanishes(s, largest, row, axis, band) for s in nest.statements if _is_exponential(s, largest)):
+            lower, upper = band.lower, band.upper
+            return VisibleAxes(row, None if isinf(lower) else int(lower), None if isinf(upper) else int(upper) + 1)
+    return None
+
+
+def _vanishes(statement: NestStatement, largest: NestStatement, row: str, column: str, band: Band) -> bool:
+    """Whether the exponentials of a statement are 0 outside of a band of axes."""
+    own = Band(statement.axes.index(row), statement.axes.index(column), band.lower, band.upper)
+    body, place = statement.statement.body, largest.outputs[0].place
+    numbers: dict[SSAValue, Masked] = {
+        b: OF_ROW for b, a in zip(body.args, statement.inputs, strict=False) if a.place == place
+    }
+    assert body.last_op is not None
+    return masked_values(body, numbers, own).get(body.last_op.operands[0]) == 0.0
+
+
+def _shown(nest: Nest, statement: NestStatement) -> str:
+    return f"the statement of {nest.name_of(statement.outputs[0].buffer)}"
+
+
+def _is_exponential(statement: NestStatement, largest: NestStatement) -> bool:
+    """Whether a statement gives exponentials of the distances of elements from the largest ones."""
+    generic, inputs = statement.statement, statement.inputs
+    end = generic.body.last_op
+    if statement.reduced or end is None or len(end.operands) != 1 or not isinstance(end.operands[0].owner, math.ExpOp):
+        return False
+    distance = end.operands[0].owner.operands[0].owner
+    if not isinstance(distance, arith.SubfOp):
+        return False
+    place = largest.outputs[0].place
+    arguments = [b for b, a in zip(generic.body.args, inputs, strict=False) if a.access.is_used and a.place == place]
+    return len(arguments) == 1 and distance.operands[1] is arguments[0] and len(list(arguments[0].uses)) == 1
+
+
+def _adds_multiples(statement: NestStatement, exponentials: set[SSAValue]) -> bool:
+    """Whether each term of a sum is one of `exponentials`, rounded or multiplied by something else."""
+    generic = statement.statement
+    total = _combination(statement)
+    assert total is not None
+    arguments = [b for b, a in zip(generic.body.args, statement.inputs, strict=False) if a.buffer in exponentials]
+    (term,) = [operand for operand in total.operands if operand is not generic.accumulators[0]]
+    return len(arguments) == 1 and _multiplicity(term, arguments[0]) == 1
+
+
+def _multiplicity(value: SSAValue, argument: SSAValue) -> int:
+    """How often a value has `argument` as a factor; 0 where it does not depend on it, and many where in another way."""
+    if isinstance(value, BlockArgument) or not isinstance(value.owner, Operation):
+        return int(value is argument)
+    counts = [_multiplicity(operand, argument) for operand in value.owner.operands]
+    return sum(counts) if isinstance(value.owner, _SCALED) or not any(counts) else 2
+
+
+def _is_zero(value: SSAValue | None) -> bool:
+    owner = value.owner if value is not None else None
+    return isinstance(owner, arith.ConstantOp) and isinstance(owner.value, FloatAttr) and owner.value.value.data == 0

@@ -1,0 +1,197 @@
+"""Attention in one kernel of a GPU: under the host shim it gives what NumPy gives in f64, for rows, keys and heads of
+any length, with masks, and NaN for rows that are masked as a whole; and no score is in memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from cuda_shim import COMPILER, SCHEDULES, ShimExecutable, load_on_shim
+from random_numbers import generator
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+
+import tenon
+from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels
+from tenon.lowering.cuda.map_to_grid import MapToGridPass
+from tenon.lowering.grid_schedules.decide_steps import DecideStepsPass
+from tenon.lowering.grids.apply_steps import ApplyStepsPass
+from tenon.lowering.math.legalize_arith import LegalizeArithPass
+from tenon.lowering.options import LoweringOptions
+from tenon.lowering.pipeline import lower, lower_to_buffers
+from tenon.passes.machine import GPUS, Gpu
+from tenon.runtime.cuda import nvrtc
+from tenon.runtime.lower import new_context
+
+Array = np.ndarray[Any, Any]
+BF16 = ml_dtypes.bfloat16
+RANDOM = generator(7)
+ONE = Gpu.of_option("test", "sm_80 multiprocessors=1")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
+needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="NVRTC is not installed")
+
+
+def numbers(*shape: int, dtype: Any = BF16) -> Array:
+    return RANDOM.standard_normal(shape).astype(dtype)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, its arguments, and what is done to scores in NumPy, between the products."""
+
+    function: Callable[..., Any]
+    arrays: Sequence[Array]
+    scored: Callable[..., Any]
+
+    @staticmethod
+    def of(
+        shape: tuple[int, int, int, int, int],
+        mask: Array | None = None,
+        *,
+        dtype: Any = BF16,
+        is_causal: bool = False,
+    ) -> Case:
+        """Heads, queries, keys, and the lengths of both heads."""
+        heads, rows, keys, depth, head = shape
+        arrays = [numbers(heads, *size, dtype=dtype) for size in ((rows, depth), (keys, depth), (keys, head))]
+        causal = np.tril(np.ones((rows, keys), bool))
+
+        def scored(scores: Array, *masks: Array) -> Array:
+            for given in (*masks, *([causal] if is_causal else [])):
+                scores = np.where(given, scores, -np.inf) if given.dtype == np.bool_ else scores + given
+            return scores
+
+        def function(*given: Any) -> Any:
+            return tenon.scaled_dot_product_attention(*given, is_causal=is_causal)
+
+        return Case(function, [*arrays, *([mask] if mask is not None else [])], scored)
+
+    def expected(self) -> Array:
+        """In f64."""
+        q, k, v, *masks = [a if a.dtype == np.bool_ else a.astype(np.float64) for a in self.arrays]
+        scores = self.scored(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]), *masks)
+        with np.errstate(invalid="ignore"):
+            weights = np.exp(scores - scores.max(-1, keepdims=True))
+        return weights / weights.sum(-1, keepdims=True) @ v
+
+
+def windowed(q: Any, k: Any, v: Any) -> Any:
+    scores = tenon.matmul(q, tenon.transpose(k)) * 0.125
+    near = tenon.band(shape=(200, 200), lower=-40, upper=20)
+    return tenon.softmax(tenon.select(near, scores, -np.inf)) @ v
+
+
+def near(scores: Array) -> Array:
+    ahead = np.arange(200) - np.arange(200)[:, None]
+    return np.where((ahead >= -40) & (ahead <= 20), scores, -np.inf)
+
+
+some = RANDOM.random((90, 100)) < 0.5
+some[3], some[10, :70] = False, False
+CASES = {
+    "whole_tiles": Case.of((2, 128, 128, 64, 64)),
+    "long_heads": Case.of((1, 64, 130, 128, 128)),
+    "odd_sizes": Case.of((2, 33, 77, 63, 65), dtype=np.float16),
+    "causal": Case.of((1, 160, 170, 48, 40), is_causal=True),
+    "masked_rows": Case.of((2, 90, 100, 32, 32), some),
+    "added_mask": Case.of((2, 90, 100, 32, 32), numbers(2, 90, 100)),
+    "window": Case(windowed, [numbers(200, 64) for _ in range(3)], near),
+}
+
+
+def lowered(case: Case, machine: Gpu = ONE) -> ModuleOp:
+    module = tenon.jit(case.function).trace(*case.arrays).module.clone()
+    return lower(new_context(), module, LoweringOptions(gpu=machine))
+
+
+@pytest.fixture(scope="module")
+def executables() -> dict[str, ShimExecutable]:
+    return dict(zip(CASES, load_on_shim([lowered(case) for case in CASES.values()]), strict=True))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", CASES)
+def test_shim_agrees_with_numpy(name: str, executables: dict[str, ShimExecutable]) -> None:
+    case = CASES[name]
+    expected = case.expected()
+    for schedule in SCHEDULES:
+        (result,) = executables[name](list(case.arrays), schedule)
+        largest = np.nanmax(np.abs(expected))
+        np.testing.assert_allclose(result.astype(np.float64), expected, rtol=1e-2, atol=1.5e-2 * largest)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_scores_are_nowhere_in_memory(name: str) -> None:
+    (kernel,) = kernels(lowered(CASES[name]))
+    assert "online(jo)" in str(kernel.attributes["schedule"])
+
+
+@needs_compiler
+def test_pieces_that_nobody_sees_are_left_out(executables: dict[str, ShimExecutable]) -> None:
+    """Of three pieces of keys the last one is masked for the first of two blocks of rows."""
+    (whole,) = load_on_shim([lowered(Case.of((1, 160, 170, 48, 40)))])
+    counted: list[int] = []
+    for executable in (executables["causal"], whole):
+        backend = executable.backend
+        backend.counting, backend.counters = True, []
+        executable(list(CASES["causal"].arrays))
+        backend.counting = False
+        ((_, counters),) = backend.counters
+        counted.append(counters.tensor_operations)
+    assert counted[0] * 6 == counted[1] * 5
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("architecture", "head"), [("sm_80", 128), ("sm_90", 64)])
+def test_nothing_is_spilled(architecture: str, head: int) -> None:
+    module = lowered(Case.of((2, 256, 512, head, head), is_causal=True), GPUS[architecture])
+    MapToGridPass().apply(Context(), module)
+    LegalizeArithPass().apply(Context(), module)
+    compiled = nvrtc.compile_kernels(emit_cuda(module, architecture), architecture).kernels
+    assert all((kernel.spilled, kernel.stack) == (0, 0) for kernel in compiled.values())
+
+
+def test_what_stays_in_kernels_of_its_own() -> None:
+    """Products of f32, of long heads, of weights that are a result, and of few keys."""
+    heads, weights = Case.of((1, 32, 128, 256, 64)), Case.of((1, 32, 128, 64, 64))
+
+    def shown(q: Any, k: Any, v: Any) -> Any:
+        p = tenon.softmax(tenon.matmul(q, tenon.transpose(k, permutation=(0, 2, 1))))
+        return p @ v, p
+
+    wide = Case.of((1, 32, 128, 64, 64), dtype=np.float32)
+    few = Case.of((1, 32, 32, 64, 64))
+    for case in (heads, wide, few, Case(shown, weights.arrays, weights.scored)):
+        assert len(kernels(lowered(case))) == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("online(jo)", "", "is kept in registers along loop jo, which is not written out"),
+        ("online(jo)", "online(ku)", "online(ku): 0 statements find the largest element along axis k, expected one"),
+        ("online(jo)", "online(ju)", "online(ju): loop ju is bound or written out"),
+        ("bind(ml, lane, like=jl)", "bind(ml, lane, like=il)", "loops ml and il have 4 and 8 iterations"),
+        ("bind(ml, lane, like=jl)", "bind(ml, lane, like=jo)", "loop jo is not bound to lanes of its own"),
+        ("contract(ju, mma)", "contract(jl, mma)", "contract(jl, mma): loop jl is bound or written out"),
+        ("contract(ju, mma)", "", "a2 is packed to fragments, and no contraction takes it"),
+        ("split(j, 64) -> jo, jb", "split(j, 40) -> jo, jb", "t2 is not dealt out along j as matrices of 16 columns"),
+    ],
+)
+def test_steps_that_do_not_fit_are_named(old: str, new: str, message: str) -> None:
+    case, context = CASES["whole_tiles"], new_context()
+    module = tenon.jit(case.function).trace(*case.arrays).module.clone()
+    lower_to_buffers(context, module, LoweringOptions(gpu=ONE))
+    DecideStepsPass(machine=ONE.text()).apply(context, module)
+    (kernel,) = kernels(module)
+    listed = [step.data for step in kernel.attributes["schedule"].data]  # pyright: ignore
+    assert old in listed
+    changed = [new if step == old else step for step in listed]
+    kernel.attributes["schedule"] = ArrayAttr([StringAttr(step) for step in changed if step])
+    with pytest.raises(ValueError, match=re.escape(message)):
+        ApplyStepsPass(machine=ONE.text()).apply(context, module)
