@@ -3,6 +3,7 @@ is made smaller when a piece has a larger element than those before (the step `o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from xdsl.dialects import arith, math
@@ -33,6 +34,11 @@ class OnlineCode(StatementCode):
         behind = self.nest.statements.index(along[-1]) + 1
         before = self.nest.statements[: self.nest.statements.index(along[0])]
         self._emit_each(before)
+        if not self._is_read(online.maximum, self.nest.statements[behind:]):
+            # What is NaN has exponentials that are: the largest of the others is enough.
+            for op in online.maximum.statement.body.ops:
+                if isinstance(op, arith.MaximumfOp):
+                    op.properties["fastmath"] = arith.FastMathFlagsAttr([arith.FastMathFlag.NO_NANS])
         rows = _Rows(self, online)
         outside = self.held
 
@@ -53,6 +59,11 @@ class OnlineCode(StatementCode):
         self.copies.over([loop], piece)
         self.held = outside | rows.results()
         self._emit_each(self.nest.statements[behind:])
+
+    def _is_read(self, statement: NestStatement, others: Sequence[NestStatement]) -> bool:
+        """Whether some of the `others` reads the result of a statement."""
+        buffers = [access.buffer for other in others for access in other.inputs if access.access.is_used]
+        return statement.outputs[0].buffer in buffers
 
     def _approximate(self, statement: NestStatement) -> None:
         """Allow an approximation of exponentials that a product rounds to elements of 2 bytes, whose error is many
