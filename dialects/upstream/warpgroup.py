@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IndexType, MemRefType, UnitAttr
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, UnitAttr, i64
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -17,6 +17,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_prop_def,
+    prop_def,
     var_operand_def,
 )
 
@@ -46,6 +47,7 @@ class WarpgroupMmaOp(IRDLOperation):
     b_indices = var_operand_def(IndexType())
     sums = operand_def(MemRefType)
     sums_indices = var_operand_def(IndexType())
+    columns = prop_def(IntegerAttr)
     transpose_a = opt_prop_def(UnitAttr, prop_name="transposeA")
     transpose_b = opt_prop_def(UnitAttr, prop_name="transposeB")
 
@@ -56,6 +58,7 @@ class WarpgroupMmaOp(IRDLOperation):
         a: tuple[SSAValue, Sequence[SSAValue]],
         b: tuple[SSAValue, Sequence[SSAValue]],
         sums: tuple[SSAValue, Sequence[SSAValue]],
+        columns: int,
         *,
         transpose_a: bool,
         transpose_b: bool,
@@ -63,16 +66,8 @@ class WarpgroupMmaOp(IRDLOperation):
         """Each operand with the indices of its first element."""
         transposed = {"transposeA": transpose_a, "transposeB": transpose_b}
         properties: dict[str, Attribute] = {name: UnitAttr() for name, holds in transposed.items() if holds}
+        properties["columns"] = IntegerAttr(columns, i64)
         super().__init__(operands=[a[0], a[1], b[0], b[1], sums[0], sums[1]], properties=properties)
-
-    @property
-    def columns(self) -> int:
-        """Of the product: of eight each thread has two numbers in each of two rows."""
-        assert isinstance(self.sums.type, MemRefType)
-        count, eighth = 1, self.sums.type.get_shape()[-3:]
-        for size in eighth:
-            count *= size
-        return 2 * count
 
     def verify_(self) -> None:
         for operand in (self.a, self.b):

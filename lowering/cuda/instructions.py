@@ -97,7 +97,7 @@ def emit_fence_proxy(writer: KernelWriter, op: FenceProxyOp) -> None:
 
 def emit_warpgroup_mma(writer: KernelWriter, op: WarpgroupMmaOp) -> None:
     assert isinstance(op.a.type, MemRefType)
-    element, columns = ELEMENTS.get(op.a.type.element_type), op.columns
+    element, columns = ELEMENTS.get(op.a.type.element_type), op.columns.value.data
     function = f"tn_wgmma_m{ROWS}n{columns}k16_{element}"
     if function not in INSTRUCTIONS:
         raise writer.error(f"{op.name} of {op.a.type} has no instruction for {columns} columns")

@@ -24,6 +24,7 @@ from tenon.lowering.steps.pack import ASYNC, SHARED, Pack
 from tenon.lowering.steps.pipeline import Pipeline
 from tenon.lowering.steps.products import MatrixProduct, warpgroup_instruction
 from tenon.lowering.steps.reorder import Reorder
+from tenon.lowering.steps.rotate import Rotate
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.tile_copies import SWIZZLES
@@ -36,6 +37,10 @@ LEAST = 64
 """Rows and columns below which tiles are mostly empty."""
 STAGES = 4
 """Pieces that are copied or used at a time."""
+TURN = 64
+"""Columns for which code that follows a product is written out, where it is long."""
+LONG = 16
+"""Operations on each element from which on it is: for all sums of a thread, it would be fetched again and again."""
 GROUP = 8
 """Tiles down the rows of the result that blocks take before they go on to the next columns."""
 
@@ -101,7 +106,8 @@ def _steps(nest: Nest, product: MatrixProduct) -> list[Step]:
     steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
     steps += [BindLoop(axis, "grid") for axis in others]
     tile = min(candidates(nest, product), key=cost)
-    steps += [*_rows(row, tile.rows), *_columns(column, tile.columns)]
+    turns = _turns(nest, tile)
+    steps += [*_rows(row, tile.rows), *_columns(column, tile.columns, turns)]
     steps += _neighbours(nest, product, tile)
     outer, inner, whole = (f"{reduced}{name}" for name in "oif")
     piece = _piece(product)
@@ -130,11 +136,22 @@ def _rows(axis: str, size: int) -> list[Step]:
     ]
 
 
-def _columns(axis: str, size: int) -> list[Step]:
-    """Steps that cut the columns: blocks, those of a thread, lanes, the two numbers of each."""
+def _turns(nest: Nest, tile: Candidate) -> int:
+    """How often what follows a product runs, of which all at once would be long code."""
+    following = [statement for statement in nest.statements if not statement.reduced]
+    if len(following) != 1 or tile.columns < 2 * TURN:
+        return 1
+    return tile.columns // TURN if len(following[0].statement.body.ops) > LONG else 1
+
+
+def _columns(axis: str, size: int, turns: int) -> list[Step]:
+    """Steps that cut the columns: blocks, those that take turns, those of a thread, lanes, the two numbers of each."""
+    inner = size // turns
+    taken = [Split(f"{axis}b", inner, (f"{axis}n", f"{axis}c")), Rotate(f"{axis}n")] if turns > 1 else []
     return [
         Split(axis, size, (f"{axis}g", f"{axis}b")),
-        Split(f"{axis}b", 8, (f"{axis}u", f"{axis}s")),
+        *taken,
+        Split(f"{axis}c" if taken else f"{axis}b", 8, (f"{axis}u", f"{axis}s")),
         Split(f"{axis}s", 2, (f"{axis}l", f"{axis}v")),
         Unroll(f"{axis}u"),
         BindLoop(f"{axis}l", "lane"),

@@ -7,7 +7,8 @@ loops are combined across threads (`across_threads`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from xdsl.dialects import arith, gpu
@@ -27,6 +28,7 @@ from tenon.lowering.grids.vanishing import vanishes
 from tenon.lowering.grids.warpgroup_products import WarpgroupProducts
 from tenon.lowering.kernels.scans import Scan
 from tenon.lowering.kernels.statement import element_type
+from tenon.lowering.loop_ir.builder import Position, Steps
 from tenon.lowering.steps.nest import THREADS, Contraction, Loop, Nest, NestAccess, NestStatement, Space
 from tenon.lowering.steps.products import factor_of
 from tenon.lowering.steps.scan_loops import ScanLoops, scanned_by
@@ -113,6 +115,7 @@ class StatementCode(BodyCode):
     def _emit(self, statement: NestStatement) -> None:
         loops = self._open(statement.axes)
         outer = [loop for loop in loops if loop.in_order and loop.axis not in statement.reduced]
+        turns = [loop for loop in loops if loop.rotated and not statement.reduced]
         inner = [loop for loop in loops if loop.in_order and loop.axis in statement.reduced]
         written_out = [loop for loop in loops if loop.written_out]
         before = self.held
@@ -128,8 +131,33 @@ class StatementCode(BodyCode):
             else:
                 self._map(statement, written_out, lasting)
 
-        self.copies.over(outer, row)
+        self.copies.over(outer, lambda: self._in_turns(turns, row))
         self.held = before if outer else before | lasting
+
+    def _in_turns(self, turns: Sequence[Loop], row: Callable[[], None]) -> None:
+        """`row` for each iteration of a loop that takes turns: it finds its sums where those of the first one are."""
+        if not turns:
+            row()
+            return
+        sums = next(array for array in self.held.values() if any(loop.rotated for loop in array.loops))
+
+        def turn(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+            with self.code.at({turns[0].name: at}):
+                row()
+            self.code.over([loop for loop in sums.loops if not loop.rotated], lambda: self._move_down(sums))
+            return ()
+
+        self.code.builder.sequential(Steps(0, turns[0].extent), (), turn)
+
+    def _move_down(self, sums: Registers) -> None:
+        """Move the sums of the loop that takes turns down by one iteration, where the thread is along the others."""
+        places = self.code.register(sums)
+        (number,) = [n for n, loop in enumerate(sums.loops) if loop.rotated]
+        for to in range(sums.loops[number].extent - 1):
+            of, at = (
+                [*places[:number], self.code.builder.index_constant(to + n), *places[number + 1 :]] for n in (1, 0)
+            )
+            self.code.store(self.code.load(sums.memref, of), sums.memref, at)
 
     def _map(self, statement: NestStatement, written_out: Sequence[Loop], lasting: Held) -> None:
         """A statement whose iterations all do elements of their own."""
@@ -193,7 +221,7 @@ class StatementCode(BodyCode):
             selection.finish(across, lambda value: self._value_at(statement, value))
         elif across:
             combine_threads(self.code, statement, arrays, across)
-        self._finish(statement.outputs, arrays, lasting)
+        self._finish(statement.outputs, [replace(array, in_turns=True) for array in arrays], lasting)
 
     def _scan(self, statement: NestStatement, inner: Sequence[Loop], lasting: Held) -> None:
         """A statement that keeps every step of what it combines: states in registers, and results as they come."""

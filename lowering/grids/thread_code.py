@@ -46,6 +46,8 @@ class Registers:
 
     memref: SSAValue
     loops: tuple[Loop, ...]
+    in_turns: bool = False
+    """Whether at each iteration of a loop that takes turns the registers of the first one are meant."""
 
 
 class ThreadCode:
@@ -171,7 +173,7 @@ class ThreadCode:
             return ()
 
         self.builder.sequential(Steps(0, first.extent), (), inside)
-        if first.written_out:
+        if first.written_out or first.rotated:
             self.mark_unrolled(first.extent)
 
     def mark_unrolled(self, extent: int) -> None:
@@ -214,7 +216,12 @@ class ThreadCode:
 
     def register(self, array: Registers) -> list[SSAValue]:
         """The indices of the element of an array that the thread is at."""
-        return [self.builder.index(self.positions[loop.name]) for loop in array.loops]
+        first = [array.in_turns and loop.rotated for loop in array.loops]
+        places = [
+            Position() if is_first else self.positions[loop.name]
+            for loop, is_first in zip(array.loops, first, strict=True)
+        ]
+        return [self.builder.index(place) for place in places]
 
     def load(self, source: SSAValue, indices: Sequence[SSAValue]) -> SSAValue:
         """An element."""

@@ -5,6 +5,8 @@ touches until all groups are waited for."""
 
 from __future__ import annotations
 
+from math import prod
+
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
 
@@ -26,15 +28,15 @@ class WarpgroupProducts:
         rows, columns = result_loops(code.nest, contraction)
         by_stride = sorted((loop for loop in rows if loop.unrolled), key=lambda loop: -loop.stride)
         *self.rows, self.half = by_stride
-        (self.column,) = [loop for loop in columns if loop.unrolled]
+        self.columns = sorted((loop for loop in columns if loop.unrolled or loop.rotated), key=lambda one: -one.stride)
         (self.pair,) = [loop for loop in columns if loop.vector]
         inside: list[Loop] = [loop for loop in (*rows, *columns) if loop.bind is Bind.LANE]
-        inside += [code.nest.bound(Bind.WARP)[-1], self.half, self.column, self.pair, contraction.depth]
+        inside += [code.nest.bound(Bind.WARP)[-1], self.half, *self.columns, self.pair, contraction.depth]
         self._corner = {loop.name: Position() for loop in inside}
 
     def sums(self, element: Attribute) -> Registers:
         """The array of the sums, those of an instruction last."""
-        loops = (*self.rows, self.column, self.half, self.pair)
+        loops = (*self.rows, *self.columns, self.half, self.pair)
         return Registers(self.code.allocate(element, [loop.extent for loop in loops], REGISTERS), loops)
 
     def add(self, sums: Registers) -> None:
@@ -46,7 +48,8 @@ class WarpgroupProducts:
             a, b = ((tile.memref, tile.corner()) for tile in (self.left, self.right))
             transposed = [is_transposed(self.contraction, tile) for tile in (self.left, self.right)]
             held = (sums.memref, code.register(sums))
-            code.builder.add(WarpgroupMmaOp(a, b, held, transpose_a=transposed[0], transpose_b=transposed[1]))
+            columns = 8 * prod(loop.extent for loop in self.columns)
+            code.builder.add(WarpgroupMmaOp(a, b, held, columns, transpose_a=transposed[0], transpose_b=transposed[1]))
 
         with code.at(self._corner):
             code.over(self.rows, product)

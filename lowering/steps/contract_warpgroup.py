@@ -30,7 +30,8 @@ SPAN = RUN * max(SWIZZLES)
 
 def columns_of(nest: Nest, product: MatrixProduct) -> int:
     """The columns that the accumulators of a thread belong to: those that the innermost loops of the axis reach."""
-    loops = [loop for loop in nest.loops_of([product.column]) if loop.written_out or loop.bind is Bind.LANE]
+    loops = nest.loops_of([product.column])
+    loops = [loop for loop in loops if loop.written_out or loop.rotated or loop.bind is Bind.LANE]
     return 1 + sum((loop.extent - 1) * loop.stride for loop in loops)
 
 
@@ -69,8 +70,8 @@ def _thread_obstacles(nest: Nest, product: MatrixProduct) -> Iterator[str]:
         yield f"the last {ROWS // PART} warps are {PART} rows apart"
     elif warps[-1] not in row:
         yield f"the last loop of warps is along {product.row}"
-    own = [(loop.axis, loop.extent, loop.stride) for loop in lanes]
-    if own != [(product.row, 8, 1), (product.column, 4, 2)]:
+    dealt = [(loop.axis, loop.extent, loop.stride) for loop in lanes]
+    if dealt != [(product.row, 8, 1), (product.column, 4, 2)]:
         yield f"8 lanes 1 apart are along {product.row}, 4 lanes 2 apart along {product.column}, in this order"
     for axis, loops, inner, size in ((product.row, row, (2, 8), ROWS), (product.column, column, (2, 1), 8)):
         small = [(loop.extent, loop.stride) for loop in loops if loop.written_out and loop.stride < size]
@@ -78,10 +79,15 @@ def _thread_obstacles(nest: Nest, product: MatrixProduct) -> Iterator[str]:
             yield f"each lane has two elements along {axis}, {inner[1]} apart"
     if [loop.stride for loop in column if loop.written_out and loop.stride >= 8] != [8]:
         yield f"one loop along {product.column} is written out, in steps of 8"
+    if any(loop.rotated and loop.stride != 8 * known.extent for loop in column for known in column if known.unrolled):
+        yield f"what takes turns along {product.column} are neighbours"
+    if any(loop.rotated for loop in row):
+        yield f"what takes turns is along {product.column}"
     if not any(loop.vector for loop in column):
         yield f"the two elements along {product.column} are a vector"
     for loops, size in ((row, ROWS), (column, columns_of(nest, product))):
-        around = [loop for loop in loops if loop not in (*warps[-1:], *lanes) and not loop.written_out]
+        own = (*warps[-1:], *lanes, *[loop for loop in column if loop.rotated])
+        around = [loop for loop in loops if loop not in own and not loop.written_out]
         around += [loop for loop in row if loop.written_out and loop.stride >= ROWS] if loops is row else []
         if any(loop.stride % size for loop in around):
             yield f"a warpgroup begins at multiples of {size} along {loops[0].axis}"

@@ -87,6 +87,8 @@ class Loop:
     """How many iterations are under way at a time, what they copy to shared memory each in a place of its own."""
     contracted: bool = False
     """Whether one instruction does all iterations."""
+    rotated: bool = False
+    """Whether a product does all iterations at once, and what follows one after the other, in the same registers."""
 
     @property
     def written_out(self) -> bool:
@@ -96,7 +98,7 @@ class Loop:
     @property
     def in_order(self) -> bool:
         """Whether a thread runs the loop as such."""
-        return self.bind is None and not self.written_out and not self.contracted
+        return self.bind is None and not (self.written_out or self.contracted or self.rotated)
 
 
 SHORT = 4
@@ -316,6 +318,7 @@ class Nest:
             by = [known.instruction.name for known in self.contractions if known.depth.name == loop.name]
             how = by if loop.contracted else [*how, *by]
             how += ["online"] if self.online is not None and self.online.loop == loop.name else []
+            how = ["in turns"] if loop.rotated else how
             how += [f"{loop.stages} stages"] if loop.stages > 1 else []
             lines.append(f"  loop {loop.name} < {loop.extent}: {', '.join(how)}")
         for name, buffer in self.buffers.items():

@@ -17,6 +17,7 @@ from tenon.lowering.steps.online import OnlineStep
 from tenon.lowering.steps.pack import Pack
 from tenon.lowering.steps.pipeline import Pipeline
 from tenon.lowering.steps.reorder import Reorder
+from tenon.lowering.steps.rotate import Rotate
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step, parse, run
 from tenon.lowering.steps.unroll import Unroll
@@ -24,7 +25,7 @@ from tenon.lowering.steps.vectorize import Vectorize
 
 STEPS: dict[str, type[Step]] = {
     step.name: step
-    for step in (Split, Reorder, BindLoop, Unroll, Vectorize, Pack, Contract, OnlineStep, Pipeline, Inline)
+    for step in (Split, Reorder, BindLoop, Unroll, Vectorize, Rotate, Pack, Contract, OnlineStep, Pipeline, Inline)
 }
 
 ATTRIBUTE = "schedule"

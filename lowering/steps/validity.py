@@ -50,6 +50,7 @@ def _obstacles(nest: Nest) -> Iterator[str]:
         parts = [f"{what} take {n} bytes" for what, n in (("tiles", tiles), ("sums across threads", sums)) if n]
         yield f"{' and '.join(parts)} of shared memory of {nest.machine.largest_shared}"
     yield from _fragments_obstacles(nest)
+    yield from _rotation_obstacles(nest)
     written = {output.buffer for statement in nest.statements for output in statement.outputs}
     shared = nest.shared_in_order()
     if nest.online is not None:  # statements along its axis run piece by piece
@@ -64,6 +65,18 @@ def _obstacles(nest: Nest) -> Iterator[str]:
         for access in (*statement.inputs, *statement.outputs):
             if access.access.is_used or access in statement.outputs:
                 yield from _access_obstacles(nest, number, statement, access, shared)
+
+
+def _rotation_obstacles(nest: Nest) -> Iterator[str]:
+    rotated = [loop for loop in nest.loops if loop.rotated]
+    if not rotated:
+        return
+    if not any(known.in_flight for known in nest.contractions):
+        yield f"loop {rotated[0].name} takes turns, and no warpgroup multiplies matrices along it"
+    elif any(
+        s.reduced and o.buffer in nest.kernel.function.body.block.args for s in nest.statements for o in s.outputs
+    ):
+        yield f"loop {rotated[0].name} takes turns, and the sums themselves are stored"
 
 
 def _fragments_obstacles(nest: Nest) -> Iterator[str]:
