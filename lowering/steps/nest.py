@@ -16,8 +16,8 @@ from xdsl.ir import Operation, SSAValue
 
 from tenon.dialects.types.size import Size
 from tenon.lowering.instructions.instruction import Instruction
+from tenon.lowering.kernels.axes import LETTERS, shared_axes
 from tenon.lowering.kernels.statement import Access, Kernel, LoopKind, Statement, root_of
-from tenon.lowering.steps.axes import LETTERS, shared_axes
 from tenon.passes.machine import Gpu
 
 WARPGROUP = "nvgpu.warpgroup.mma"
