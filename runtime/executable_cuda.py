@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.support.forking import new_lock
+from tenon.passes.machine import gpu_of
 from tenon.runtime import lower
 from tenon.runtime.arguments.interface import Interface
 from tenon.runtime.arguments.outputs import Kind, meeting
@@ -261,9 +262,21 @@ def _finish_for_all_streams() -> None:
 def compile_for_cuda(module: ModuleOp, name: str, options: LoweringOptions, architecture: str) -> dict[str, bytes]:
     """The machine code of `module`, at any stage, with its interface and its IR, by name."""
     from tenon.runtime.cuda.device_cuda import compile_kernels
+    from tenon.runtime.cuda.nvrtc import SerialisedError
 
     mapped = lower.map_to_grid(lower.lower_with(module.clone(), "cuda", options, name))
-    source, cubin = compile_kernels(mapped, architecture)
+    try:
+        source, cubin = compile_kernels(mapped, architecture)
+    except SerialisedError as error:
+        # Without the instructions that only this architecture has, which the assembler does not see through.
+        usual = architecture.removesuffix("a")
+        if options.gpu is None or usual == architecture:
+            raise
+        if knobs.debug >= 1:
+            print(f"tenon: {name}: compiled for {usual}: {error}", file=sys.stderr)
+        options = replace(options, gpu=replace(gpu_of(usual), tf32=options.gpu.tf32))
+        mapped = lower.map_to_grid(lower.lower_with(module.clone(), "cuda", options, name))
+        source, cubin = compile_kernels(mapped, usual)
     if knobs.debug >= 3:
         print(source, file=sys.stderr)
     lower.dump(name, "cu", source)

@@ -202,9 +202,9 @@ __device__ __forceinline__ tn_f16 tn_f32_to_f16(float x) {
   return result;
 }
 __device__ __forceinline__ tn_bf16 tn_f32_to_bf16(float x) {
-  unsigned int result;  // the conversion of two is faster than that of one
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(0.0f), "f"(x));
-  return (tn_bf16)result;
+  tn_bf16 result;  // neighbours become one conversion of two
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result) : "f"(x));
+  return result;
 }
 __device__ __forceinline__ float tn_exp_approximate(float x) {
   float result;

@@ -21,6 +21,10 @@ class NvrtcError(RuntimeError):
     """NVRTC is missing, or it refused a source; the message holds its log."""
 
 
+class SerialisedError(NvrtcError):
+    """What should overlap would not, by the assembler's remarks: such code is right, and half as fast as it seems."""
+
+
 @dataclass(frozen=True)
 class KernelResources:
     """What a kernel takes of a multiprocessor, as the assembler says."""
@@ -51,12 +55,11 @@ def compile_cubin(source: str, arch: str) -> bytes:
 def compile_kernels(source: str, arch: str) -> Compiled:
     """As `compile_cubin`, with the resources of each kernel.
 
-    Remarks that matrix products are serialised or a limit of registers is ignored are errors: such code is right, and
-    half as fast as it seems.
+    Remarks that matrix products are serialised or a limit of registers is ignored raise `SerialisedError`.
     """
     cubin, log = _compile(source, [f"--gpu-architecture={arch}", "--ptxas-options=-v"], "CUBIN")
     if remarks := [line for line in log.splitlines() if _SERIALISED.search(line)]:
-        raise NvrtcError("nvrtc: the assembler serialises what should overlap\n" + "\n".join(remarks))
+        raise SerialisedError("nvrtc: the assembler serialises what should overlap\n" + "\n".join(remarks))
     return Compiled(cubin, _resources(log))
 
 

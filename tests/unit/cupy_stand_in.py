@@ -221,7 +221,7 @@ class ndarray:  # as CuPy has it
 
     def __init__(self, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None) -> None:
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)
-        if self.dtype.name.startswith(("float4", "float8")):
+        if self.dtype.name.startswith(("float4", "float8")) or self.dtype.name in ("int4", "uint4"):
             raise ValueError(f"Unsupported dtype {self.dtype}")
         row_major = np.lib.stride_tricks.as_strided(np.zeros((), self.dtype), self.shape).copy().strides
         size = int(np.prod(self.shape)) * self.dtype.itemsize

@@ -225,6 +225,23 @@ def test_devices_of_two_architectures_have_code_of_their_own(
     assert compiled == ["sm_80", "sm_90a"]
 
 
+def test_instructions_that_the_assembler_serialises_are_not_used(
+    machine: cupy_stand_in.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def compile_cubin(source: str, arch: str) -> bytes:
+        tried.append(arch)
+        if arch == "sm_90a":
+            raise nvrtc.SerialisedError("C7514")
+        return source.encode()
+
+    monkeypatch.setattr(nvrtc, "compile_cubin", compile_cubin)
+    x = floats(8)
+    np.testing.assert_array_equal(tenon.jit(lambda x: x * 2, device="cuda")(x).get(), 2 * x)
+    assert tried == ["sm_90a", "sm_90"]
+
+
 def test_programs_start_from_the_disk_cache(
     machine: cupy_stand_in.Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
