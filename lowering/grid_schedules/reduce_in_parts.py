@@ -34,7 +34,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from tenon.dialects.families.linalg_builders import PARALLEL
 from tenon.dialects.families.monoid import Monoid, combining_monoid
@@ -101,11 +101,14 @@ def _find(function: func.FuncOp, machine: Gpu) -> _Reduction | UnevenReduction |
     first, *others = kernel.statements
     reductions = first.loops(LoopKind.REDUCTION)
     selection = selection_of(first.body, first.accumulators)
-    if not reductions or first.loops(LoopKind.SEQUENTIAL) or not _is_plain(first, selection):
+    if not reductions or first.loops(LoopKind.SEQUENTIAL):
         return None
     if any(isinstance(extent, Size) for extent in first.extents):
         return None
-    if (tiles := _tiles(kernel, machine)) is not None:
+    tiles = _tiles(kernel, machine)
+    if not _is_plain(first, selection, None if tiles is None else reductions[0]):
+        return None
+    if tiles is not None:
         wanted = (BLOCKS_OF_FEW if 2 * tiles <= machine.multiprocessors else 1) * machine.multiprocessors // tiles
         inner = prod(first.extents[known] for known in reductions[1:])
         parts = _parts_of_product(first.extents[reductions[0]], inner, wanted)
@@ -147,9 +150,9 @@ def _parts_of_product(outer: int, inner: int, most: int) -> int:
     return next((n for n in parts if inner > 1 or outer // n % COPIED_TOGETHER == 0), 1)
 
 
-def _is_plain(statement: Statement, selection: Selection | None) -> bool:
+def _is_plain(statement: Statement, selection: Selection | None, cut: int | None) -> bool:
     """Whether a statement combines, by monoids or as a selection, and from initial values, what depends on its operands
-    alone."""
+    alone, and no window moves along the loop `cut`; without one, there is no window."""
     arguments = statement.op.parent_op()
     assert isinstance(arguments, func.FuncOp)
     if any(initial is None for initial in statement.initial):
@@ -163,12 +166,20 @@ def _is_plain(statement: Statement, selection: Selection | None) -> bool:
         return False
     for access in statement.accesses:
         type_, root = access.buffer.type, root_of(access.buffer)
-        if None in access.plain_loops() or not isinstance(type_, MemRefType) or type_.layout != NoneAttr():
+        windows = [s for s, plain in zip(access.subscripts, access.plain_loops(), strict=True) if plain is None]
+        if any(cut is None or subscript.factors.get(cut) for subscript in windows):
             return False
-        if access in statement.inputs and root not in arguments.body.block.args:
+        if not isinstance(type_, MemRefType) or type_.layout != NoneAttr():
+            return False
+        if access in statement.inputs and not (_is_shape(access) or root in arguments.body.block.args):
             return False
     outer = [op for op in slice_of(list(_values_from_outside(statement))) if op.parent is not statement.body]
     return all(isinstance(op, arith.ConstantOp) for op in outer)
+
+
+def _is_shape(access: Access) -> bool:
+    """Whether an operand is there for the extents of loops alone."""
+    return not access.is_used and isinstance(access.buffer.owner, memref.AllocOp)
 
 
 def _values_from_outside(statement: Statement) -> set[SSAValue]:
@@ -189,7 +200,8 @@ class _Reduction:
 
     def split(self, module: ModuleOp) -> None:
         """Make two kernels of the function, and change what calls it."""
-        inputs = [self._view_type(access) for access in self.first.inputs]
+        given = [access for access in self.first.inputs if not _is_shape(access)]
+        inputs = [self._view_type(access) for access in given]
         parts = [
             MemRefType(element_type(output.buffer), [self.parts, *buffer_shape(output.buffer)])
             for output in self.first.outputs
@@ -198,8 +210,12 @@ class _Reduction:
         name = f"{self.function.sym_name.data}_parts"
         module.body.block.insert_op_before(self._partial(name, inputs, parts, monoids), self.function)
         arguments: list[SSAValue] = list(self.function.body.block.args)
-        numbers = [arguments.index(root_of(access.buffer)) for access in self.first.inputs]
+        numbers = [arguments.index(root_of(access.buffer)) for access in given]
+        shapes = [access.buffer.owner for access in self.first.inputs if _is_shape(access)]
         combine_parts(self.function, self.first, parts, monoids)
+        for shape in shapes:
+            if isinstance(shape, Operation) and not any(result.uses for result in shape.results):
+                Rewriter.erase_op(shape)
         for call in ops_of(module, func.CallOp):
             if call.callee.string_value() == self.function.sym_name.data:
                 _call(call, name, numbers, inputs, parts)
@@ -211,15 +227,15 @@ class _Reduction:
             shape += [self.parts, size // self.parts] if loop == self.loop else [size]
         return MemRefType(element_type(access.buffer), shape)
 
-    def _map(self, access: Access, *, is_output: bool) -> AffineMap:
+    def _map(self, access: Access, map_: AffineMap, *, is_output: bool) -> AffineMap:
         """An index map of the statement, with a loop over parts in front of all others."""
         results: list[AffineExpr] = [AffineDimExpr(0)] if is_output else []
-        for loop in access.plain_loops():
-            assert loop is not None
+        moved = [AffineDimExpr(loop + 1) for loop in range(map_.num_dims)]
+        for loop, subscript in zip(access.plain_loops(), map_.results, strict=True):
             if loop == self.loop:
                 results.append(AffineDimExpr(0))
-            results.append(AffineDimExpr(loop + 1))
-        return AffineMap(len(self.first.extents) + 1, 0, tuple(results))
+            results.append(subscript.replace_dims_and_symbols(moved, []))
+        return AffineMap(map_.num_dims + 1, 0, tuple(results))
 
     def _partial(
         self,
@@ -240,9 +256,21 @@ class _Reduction:
             neutral = arith.ConstantOp(monoid.identity(element_type(output)))
             body.add_ops([neutral, linalg.ops.FillOp([neutral.result], [output], [])])
         op = self.first.op.clone(known)
-        maps = [self._map(access, is_output=False) for access in self.first.inputs]
-        maps += [self._map(access, is_output=True) for access in self.first.outputs]
-        op.operands = body.args
+        accesses = [(access, False) for access in self.first.inputs] + [(a, True) for a in self.first.outputs]
+        maps = [
+            self._map(access, known.data, is_output=is_output)
+            for (access, is_output), known in zip(accesses, op.indexing_maps.data, strict=True)
+        ]
+        arguments = iter(body.args)
+        operands: list[SSAValue] = []
+        for access in self.first.inputs:
+            if _is_shape(access):
+                made = memref.AllocOp([], [], self._view_type(access))
+                body.add_op(made)
+                operands.append(made.memref)
+            else:
+                operands.append(next(arguments))
+        op.operands = [*operands, *arguments]
         op.properties["indexing_maps"] = ArrayAttr([AffineMapAttr(map_) for map_ in maps])
         op.properties["iterator_types"] = ArrayAttr([PARALLEL, *op.iterator_types.data])
         body.add_ops([op, func.ReturnOp()])
