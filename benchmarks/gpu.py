@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import fnmatch
 import json
+import os
 import statistics
 import time
 import traceback
@@ -75,7 +76,6 @@ def limits(torch: Any) -> dict[str, float]:
     found: dict[str, float] = {}
     x, y = [torch.empty(2**28, dtype=torch.float32, device="cuda") for _ in range(2)]
     found["bytes"] = 2 * x.nbytes / best(torch, lambda: y.copy_(x))
-    torch.backends.cuda.matmul.allow_tf32 = False
     for kind, dtype in (
         ("bf16", torch.bfloat16),
         ("f16", torch.float16),
@@ -284,8 +284,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.list or not chosen:
         print("\n".join(w.name for w in WORKLOADS))
         return 0 if options.list else 1
+    if options.write and options.names:
+        parser.error("--write is for all workloads")
     import torch
 
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    os.environ.setdefault("JAX_DEFAULT_MATMUL_PRECISION", "highest")
     if options.prepare:
         part, _, parts = options.prepare.partition("/")
         for workload in chosen[int(part) :: int(parts)]:

@@ -11,7 +11,6 @@ from weakref import WeakValueDictionary
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.support.forking import new_lock
-from tenon.passes.machine import gpu_of
 from tenon.runtime import lower
 from tenon.runtime.arguments.interface import Interface
 from tenon.runtime.arguments.outputs import Kind, meeting
@@ -274,7 +273,7 @@ def compile_for_cuda(module: ModuleOp, name: str, options: LoweringOptions, arch
             raise
         if knobs.debug >= 1:
             print(f"tenon: {name}: compiled for {usual}: {error}", file=sys.stderr)
-        options = replace(options, gpu=replace(gpu_of(usual), tf32=options.gpu.tf32))
+        options = replace(options, gpu=replace(options.gpu, architecture=usual))
         mapped = lower.map_to_grid(lower.lower_with(module.clone(), "cuda", options, name))
         source, cubin = compile_kernels(mapped, usual)
     if knobs.debug >= 3:

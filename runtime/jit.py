@@ -153,7 +153,8 @@ class JitFunction(NativeCalls):
             key, compiled, results = ran
         kind = key, order, id(compiled.guards)
         if self.device != "cpu":
-            if out is None and ran is None:
+            if out is None and ran is None and autocast_element() is None:
+                kind = *kind, tuple(map(type, flatten(call)[0]))
                 self._device_calls.learn(kind, lambda: compiled.device_call(*call), epoch)
         elif autocast_element() is None and self._dispatch.wants(kind, epoch):
             given = kwargs if out is None else {name: kwargs.get(name, out) for name in order}

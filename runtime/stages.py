@@ -207,9 +207,8 @@ class Compiled(NativeCalls):
         holds = None if self.guards is None else self.guards.hold
         on_device = made.ready(self.prepared or ())
         structure = flatten((args, kwargs))[1]
-        return device_call(
-            args, kwargs, structure, self.result, *on_device, holds, made.interface.donations, self._donated
-        )
+        donations = made.interface.donations, self._donated
+        return device_call(args, kwargs, structure, self.result, *on_device, holds, *donations, self.prepared)
 
     def launch(self, arrays: Sequence[Any], out: Any = None) -> Any:
         """The result for the data of a call that fits the signature; errors about sizes name its arguments."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IntegerAttr, ModuleOp, f32, i64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -98,7 +98,7 @@ def _chain(product: ContractionOp) -> _Chain | None:
     if len(product.operands) != 2 or not all(_is_half(value) for value in (*product.operands, *product.results)):
         return None
     for index, operand in enumerate(product.operands):
-        weights = _divided(operand)
+        weights = _divided(operand, element_of(operand.type))
         if weights is not None and _multiplies_rows(product, index):
             numerators, sums = weights.operands
             members = _softmax(numerators, sums, weights)
@@ -111,9 +111,11 @@ def _is_half(value: SSAValue) -> bool:
     return isinstance(element_of(value.type), Float16Type | BFloat16Type) and is_static(value.type)
 
 
-def _divided(value: SSAValue) -> DivideOp | None:
-    """The division whose result, perhaps cast, is this value, which nothing else uses."""
+def _divided(value: SSAValue, element: Attribute | None) -> DivideOp | None:
+    """The division whose result, perhaps cast to `element`, is this value, which nothing else uses."""
     while isinstance(value.owner, CastOp) and value.has_one_use():
+        if not isinstance(known := element_of(value.type), Float32Type) and known != element:
+            return None
         value = value.owner.x
     return value.owner if isinstance(value.owner, DivideOp) and value.has_one_use() else None
 
@@ -177,13 +179,16 @@ def _scored(scores: SSAValue) -> list[Operation] | None:
 
 
 def _comes_from_product(value: SSAValue) -> bool:
-    while isinstance(value.owner, ElementwiseOp):
-        shape = shape_of(value.type)
-        found = [v for v in value.owner.operands if shape_of(v.type) == shape and not isinstance(v.owner, Block)]
-        if len(found) != 1:
-            return any(map(_comes_from_product, found))
-        (value,) = found
-    return isinstance(value.owner, ContractionOp)
+    pending, seen = [value], set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if isinstance(value.owner, ContractionOp):
+            return True
+        if isinstance(value.owner, ElementwiseOp) and value not in seen:
+            seen.add(value)
+            shape = shape_of(value.type)
+            pending += [operand for operand in value.owner.operands if shape_of(operand.type) == shape]
+    return False
 
 
 def _makes_rows(product: ContractionOp) -> bool:

@@ -8,6 +8,7 @@ memory that arguments share), get `OTHER`.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.donation import GIVEN
+from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.user_place import user_place
 from tenon.passes.machine import GPU
 from tenon.runtime.arguments.arguments import Static
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     from tenon.runtime.cuda.device import DeviceBuffer
     from tenon.runtime.cuda.program import CudaProgram
 
-_ACTIVE, _MADE = 16, 256
-"""How many kinds of calls are looked through, and how many are ever met."""
+_ACTIVE, _KNOWN = 16, 64
+"""How many kinds of calls are looked through, and how many are remembered, those met last."""
 
 OTHER = object()
 """What a call gives that is not of the kind."""
@@ -43,7 +45,9 @@ class DeviceCalls:
 
     def __init__(self) -> None:
         self._codes: tuple[_Code, ...] = ()
-        self._met: dict[Any, _Code | None] = {}
+        self._met = OrderedDict[Any, "_Code | bool"]()
+        """Kinds of calls: their code, whether there can be some, or that they came once."""
+        self._lock = new_lock()
 
     def __bool__(self) -> bool:
         return bool(self._codes)
@@ -60,18 +64,23 @@ class DeviceCalls:
     def learn(self, kind: Any, make: Callable[[], DeviceCall], epoch: int) -> None:
         """Have calls of this kind, one of which the general way served in this epoch, go by code that is made at the
         second one; `make` raises `OtherwiseError` if there is none."""
-        if kind not in self._met:
-            if len(self._met) < _MADE:
-                self._met[kind] = None
-            return
-        code = self._met[kind]
-        if code is None:
-            try:
-                code = self._met[kind] = _Code(make())
-            except OtherwiseError:
+        with self._lock:
+            if kind not in self._met:
+                self._met[kind] = True
+                if len(self._met) > _KNOWN:
+                    self._met.popitem(last=False)
                 return
-        code.epoch = epoch
-        self._codes = (code, *[other for other in self._codes if other is not code])[:_ACTIVE]
+            self._met.move_to_end(kind)
+            code = self._met[kind]
+            if code is True:
+                try:
+                    code = _Code(make())
+                except OtherwiseError:
+                    code = False
+                self._met[kind] = code
+            if isinstance(code, _Code):
+                code.epoch = epoch
+                self._codes = (code, *[other for other in self._codes if other is not code])[:_ACTIVE]
 
 
 @dataclass
@@ -97,11 +106,13 @@ def device_call(
     holds: Callable[[], bool] | None,
     donations: Sequence[int],
     donated: Donated | None,
+    kept: Any,
 ) -> DeviceCall:
     """The code for calls like `(args, kwargs)`, whose structure is given, as is that of the result.
 
     The program's inputs are the arrays among the leaves, and those `held`, by position, which are on the device.
-    `donations` has for each result the input whose memory it takes over, or -1. Raises `OtherwiseError`.
+    `donations` has for each result the input whose memory it takes over, or -1; the code keeps `kept`. Raises
+    `OtherwiseError`.
     """
     if not program.is_recorded:
         raise OtherwiseError("it runs step by step")
@@ -119,7 +130,7 @@ def device_call(
         raise OtherwiseError("arguments are frozen, and others are donated")
     results = writer.results(program, result, donors, donated)
     writer.run(program, [*addresses, *writer.memory], donors, donated)
-    return writer.finished(results, {"holds": holds, "held": held})
+    return writer.finished(results, {"holds": holds, "held": held, "kept": kept})
 
 
 class _Writer:
@@ -128,6 +139,7 @@ class _Writer:
     def __init__(self, ordinal: int) -> None:
         cupy = cupy_module()
         self._values: dict[str, Any] = {
+            "__name__": __name__,  # so that its frames are known as ours
             "OTHER": OTHER,
             "GIVEN": GIVEN,
             "Array": cupy.ndarray,

@@ -825,3 +825,13 @@ def test_donated_arrays_that_share_memory_go_the_general_way(machine: cupy_stand
         with pytest.raises(RuntimeError, match=message):
             function(given, on_gpu(x))
         machine.fails = None
+
+
+def test_calls_by_code_are_not_those_of_autocast(machine: cupy_stand_in.Machine) -> None:
+    function = tenon.jit(tenon.matmul, device="cuda")
+    x, y = on_gpu(floats(4, 8)), on_gpu(floats(8, 4, seed=1))
+    for _ in range(3):
+        with tenon.autocast():
+            assert str(function(x, y).dtype) == "bfloat16"
+    for _ in range(3):
+        assert function(x, y).dtype == np.float32

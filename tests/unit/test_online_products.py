@@ -157,17 +157,30 @@ def test_nothing_is_spilled(architecture: str, head: int) -> None:
 
 
 def test_what_stays_in_kernels_of_its_own() -> None:
-    """Products of f32, of long heads, of weights that are a result, and of few keys."""
+    """Products of f32, of long heads, of weights that are a result or rounded twice, and of few keys."""
     heads, weights = Case.of((1, 32, 128, 256, 64)), Case.of((1, 32, 128, 64, 64))
 
     def shown(q: Any, k: Any, v: Any) -> Any:
         p = tenon.softmax(tenon.matmul(q, tenon.transpose(k, permutation=(0, 2, 1))))
         return p @ v, p
 
+    def rounded(q: Any, k: Any, v: Any) -> Any:
+        scores = tenon.cast(tenon.matmul(q, tenon.transpose(k, permutation=(0, 2, 1))), dtype="f32")
+        return tenon.cast(tenon.cast(tenon.softmax(scores), dtype="f16"), dtype="bf16") @ v
+
+    def biased(q: Any, k: Any, v: Any) -> Any:
+        bias = tenon.transpose(k, permutation=(0, 2, 1))[:, :1, :] + q[:, :, :1]
+        for _ in range(40):  # each is used twice
+            bias = bias * bias
+        scores = tenon.matmul(q, tenon.transpose(k, permutation=(0, 2, 1)))
+        return tenon.softmax(scores + bias) @ v
+
     wide = Case.of((1, 32, 128, 64, 64), dtype=np.float32)
     few = Case.of((1, 32, 32, 64, 64))
-    for case in (heads, wide, few, Case(shown, weights.arrays, weights.scored)):
+    twice = Case(rounded, weights.arrays, weights.scored)
+    for case in (heads, wide, few, Case(shown, weights.arrays, weights.scored), twice):
         assert len(kernels(lowered(case))) == 3
+    assert kernels(lowered(Case(biased, weights.arrays, weights.scored)))  # found in linear time
 
 
 @pytest.mark.parametrize(

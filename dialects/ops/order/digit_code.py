@@ -116,7 +116,7 @@ class Tiles:
 
 def _kernel(symbol: str, tiles: Tiles, element: Attribute, descending: bool, parameters: str, body: str) -> str:
     """The text of a kernel, with what `body` uses: `row`, `tile`, `first` and `size` (where the tile is in its row),
-    the functions of `_DEVICE`, and `kept` etc. that it brings itself as numbers."""
+    and the functions of `_DEVICE`."""
     words = {
         "symbol": symbol,
         "key": _WORDS[bit_width(element)],

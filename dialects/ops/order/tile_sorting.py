@@ -236,6 +236,8 @@ class _MoveOp(_DigitOp):
         shape, given = cls.row_shape(x), shape_of(starts)
         if shape is not None and given is not None and (len(given) != 3 or given[:2] != (shape[0], VALUES)):
             raise InferenceError(f"starts has shape {show(given)} where ({shape[0]}, {VALUES}, tiles) is needed")
+        if (element := element_of(starts)) not in (None, i32):
+            raise InferenceError(f"starts is of element type {element} where i32 is needed")
 
 
 @tensor_op
