@@ -18,8 +18,8 @@ MANY = frozenset(
         *("registry", "vmap_registry"),
     )
 )
-"""Files of which each op or layer has many tests: what passes leave is verified in a third of them, drawn by the seed of
-the run, since it takes a fifth of their time."""
+"""Files in which each op or layer has many tests: what passes leave is verified in a third of them, drawn by the seed
+of the run, since it takes a fifth of their time."""
 
 
 @pytest.hookimpl(tryfirst=True)
