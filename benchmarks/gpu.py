@@ -1,4 +1,4 @@
-"""`python -m benchmarks.gpu [NAME…]`: measure workloads on the GPU that is there, beside PyTorch and JAX.
+"""`python -m benchmarks.gpu [NAME…]`: measure workloads on the GPU that is there, beside PyTorch.
 
     python -m benchmarks.gpu --list
     python -m benchmarks.gpu 'matmul-*' --peers torch
@@ -17,7 +17,6 @@ import argparse
 import contextlib
 import fnmatch
 import json
-import os
 import statistics
 import time
 import traceback
@@ -29,7 +28,7 @@ from benchmarks.gpu_workloads import WORKLOADS, GpuWorkload
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "build" / "gpu-benchmarks.json", ROOT / "docs" / "gpu-benchmarks.md"
-PEERS = ("torch", "torch.compile", "jax")
+PEERS = ("torch", "torch.compile")
 BEYOND_L2 = 2**28
 """Bytes of all sets of inputs together."""
 MOST_SETS = 6
@@ -116,10 +115,6 @@ def contestants(
     if "torch.compile" in peers and workload.compiled:
         torch._dynamo.reset()  # pyright: ignore
         yield "torch.compile", (torch.compile(in_torch, dynamic=False), sets)
-    if "jax" in peers and workload.in_jax is not None:
-        import jax
-
-        yield "jax", (jax.jit(workload.in_jax(jax)), [[jax.dlpack.from_dlpack(x) for x in one] for one in sets])
 
 
 def as_cupy(tensor: Any) -> Any:
@@ -289,7 +284,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    os.environ.setdefault("JAX_DEFAULT_MATMUL_PRECISION", "highest")
     if options.prepare:
         part, _, parts = options.prepare.partition("/")
         for workload in chosen[int(part) :: int(parts)]:

@@ -11,7 +11,7 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class GpuWorkload:
-    """Functions are made of the library (`tenon`, `torch`, `jax`); inputs are PyTorch's arrays on the GPU.
+    """Functions are made of the library (`tenon`, `torch`); inputs are PyTorch's arrays on the GPU.
 
     `bytes` are those that have to be moved, each array once; `operations` those on operands of `kind`, a multiply-add
     being two.
@@ -22,7 +22,6 @@ class GpuWorkload:
     inputs: Callable[[Any], Sequence[Any]]
     in_tenon: Callable[[Any], Function]
     in_torch: Callable[[Any], Function]
-    in_jax: Callable[[Any], Function] | None = None
     bytes: float | None = None
     operations: float = 0.0
     kind: str = "f32"
@@ -66,7 +65,6 @@ def _elementwise() -> list[GpuWorkload]:
                 normal((count,), (count,), dtype=dtype),
                 lambda tenon: lambda x, y: tenon.tanh(x * tenon.sigmoid(x) + y) * y + 1,
                 lambda torch: lambda x, y: torch.tanh(x * torch.sigmoid(x) + y) * y + 1,
-                lambda jax: lambda x, y: jax.numpy.tanh(x * jax.nn.sigmoid(x) + y) * y + 1,
                 bytes=3 * size * count,
             ),
             GpuWorkload(
@@ -125,7 +123,6 @@ def _rows() -> list[GpuWorkload]:
                 normal((rows, length), dtype=dtype),
                 lambda tenon: lambda x: tenon.softmax(x),
                 lambda torch: lambda x: x.softmax(-1),
-                lambda jax: lambda x: jax.nn.softmax(x),
                 bytes=moved,
                 compiled=length in (1024, 8192),
             )
