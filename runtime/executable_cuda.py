@@ -215,6 +215,7 @@ class FrozenArrays:
         known = self._copies.get(ordinal)
         if known is not None:
             return known
+        from tenon.runtime.cuda.arrays import contiguous
         from tenon.runtime.cuda.device_cuda import cupy_module
 
         cupy = cupy_module()
@@ -230,7 +231,7 @@ class FrozenArrays:
                 key = id(array), ordinal
                 copy = _COPIES.get(key)
                 if copy is None:
-                    copy = _COPIES[key] = cupy.ascontiguousarray(cupy.asarray(array))
+                    copy = _COPIES[key] = contiguous(cupy.asarray(array))
                 made[position] = copy
             _finish_for_all_streams()
             self._copies[ordinal] = made

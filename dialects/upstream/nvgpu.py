@@ -34,6 +34,8 @@ from xdsl.irdl import (
     result_def,
     var_operand_def,
 )
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 WORKGROUP = 3
@@ -129,8 +131,24 @@ class DeviceAsyncCreateGroupOp(IRDLOperation):
     def __init__(self, copies: Sequence[SSAValue] = ()) -> None:
         super().__init__(operands=[copies], result_types=[DeviceAsyncTokenType()])
 
-    # Printed in the generic form: upstream's own has nothing behind the operands, so that a parser takes the result
-    # of the op on the next line for one.
+    # As upstream's, but for a group without operands: without the braces a parser would take the result of the op on
+    # the next line for one.
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.copies, printer.print_ssa_value)
+        printer.print_op_attributes(self.attributes)
+        if not self.copies:
+            printer.print_string("{}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> DeviceAsyncCreateGroupOp:
+        copies = parser.parse_optional_undelimited_comma_separated_list(
+            parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+        )
+        attributes = parser.parse_optional_attr_dict()
+        made = cls([parser.resolve_operand(copy, DeviceAsyncTokenType()) for copy in copies or ()])
+        made.attributes.update(attributes)
+        return made
 
 
 @irdl_op_definition

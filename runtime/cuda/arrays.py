@@ -66,6 +66,11 @@ def device_of(arrays: Sequence[Any], wanted: int | None) -> int | None:
     return wanted
 
 
+def contiguous(array: Any) -> Any:
+    """A CuPy array in row-major order without gaps. CuPy's own function makes a rank of 0 one of 1."""
+    return array if array.flags.c_contiguous else cupy_module().ascontiguousarray(array)
+
+
 def received(array: Any, shape: tuple[int, ...], dtype: np.dtype[Any], position: int, name: str) -> DeviceBuffer:
     """An argument as a buffer on the current device; a copy if it is on the host, not row-major, or begins where
     threads could not load vectors. The owner is the CuPy array."""
@@ -75,7 +80,7 @@ def received(array: Any, shape: tuple[int, ...], dtype: np.dtype[Any], position:
         raise ArgumentError(position, f"has shape {list(found.shape)}, and the program takes {list(shape)}")
     if found.dtype != dtype:
         raise ArgumentError(position, f"is of dtype {found.dtype}, and the program takes {dtype}")
-    made = cupy.ascontiguousarray(found)
+    made = contiguous(found)
     if made.size and made.data.ptr % GPU.access:
         made = made.copy()
     if made is not found and knobs.debug >= 2:

@@ -396,5 +396,5 @@ def stand_in(machine: Machine) -> Any:
     ndarray.machine, Device.machine = machine, machine
     module.cuda, module.ndarray, module.RawModule, module.asarray = cuda, array_type, RawModule, asarray
     module.from_dlpack = lambda value: asarray(value.array)
-    module.ascontiguousarray = lambda array: array if array.flags.c_contiguous else array.copy()
+    module.ascontiguousarray = lambda array: array.copy() if array.shape else array_type((1,), array.dtype)
     return module

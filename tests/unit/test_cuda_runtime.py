@@ -835,3 +835,10 @@ def test_calls_by_code_are_not_those_of_autocast(machine: cupy_stand_in.Machine)
             assert str(function(x, y).dtype) == "bfloat16"
     for _ in range(3):
         assert function(x, y).dtype == np.float32
+
+
+def test_frozen_numbers_keep_their_rank(machine: cupy_stand_in.Machine) -> None:
+    frozen = tenon.jit(lambda count, x: x * count, device="cuda").freeze(np.array(3, np.float32))
+    x = floats(4)
+    for _ in range(3):
+        np.testing.assert_allclose(frozen(on_gpu(x)).get(), 3 * x)

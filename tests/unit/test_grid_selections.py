@@ -14,10 +14,7 @@ from grid_cases import RANDOM, Array, Case, check, floats, integers, is_caught, 
 
 import tenon
 from tenon.lowering.cuda.emit_cuda import kernels, launch_shape
-from tenon.lowering.options import LoweringOptions
-from tenon.lowering.pipeline import lower_to_buffers
 from tenon.passes.machine import GPUS
-from tenon.runtime.lower import new_context
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 
@@ -123,10 +120,3 @@ def test_the_best_few_of_long_rows() -> None:
     modules = [lowered(case, GPUS["sm_90"]) for case in cases]
     for case, executable in zip(cases, load_on_shim(modules), strict=True):
         check(executable, case, SCHEDULES[-1:])
-
-
-def test_runs_of_which_the_best_few_are_kept_become_shorter() -> None:
-    module = tenon.jit(lambda x: tenon.top_k(x, 5)).trace(floats(1, 1 << 16)).module.clone()
-    lower_to_buffers(new_context(), module, LoweringOptions(gpu=GPUS["sm_90"]))
-    for size in (32768, 16384, 64):
-        assert f"memref<1x{size}xf32>" in str(module)

@@ -38,14 +38,14 @@ func.func private @product(%a: memref<2048x512xbf16>, %b: memref<512x2048xbf16>,
 // CHECK:         %[[RIGHT:.*]] = memref.alloca() : memref<4x32x64xbf16, 3 : i64>
 // CHECK:         %[[SUMS:.*]] = memref.alloca() : memref<4x4x2x2xf32, 5 : i64>
 // Three pieces are on the way before the first is waited for.
-// CHECK-COUNT-3: "nvgpu.device_async_create_group"()
+// CHECK-COUNT-3: nvgpu.device_async_create_group {}
 // CHECK-NEXT:    nvgpu.device_async_wait %{{.*}} {numGroups = 2 : i32}
 // CHECK-NEXT:    "gpu.barrier"()
 // CHECK:         %[[CHUNK:.*]] = arith.xori %{{.*}} : index
 // CHECK-NEXT:    %[[PLACE:.*]] = arith.muli %[[CHUNK]]
 // CHECK-NEXT:    "nvgpu.device_async_copy"(%[[LEFT]], %{{.*}}, %{{.*}}, %[[PLACE]], %a
 // CHECK:         "nvgpu.device_async_copy"(%[[RIGHT]]
-// CHECK:         %[[GROUP:.*]] = "nvgpu.device_async_create_group"()
+// CHECK:         %[[GROUP:.*]] = nvgpu.device_async_create_group {}
 // CHECK:         nvgpu.ldmatrix %[[LEFT]]{{.*}} {transpose = false, numTiles = 4 : i32}
 // CHECK:         nvgpu.ldmatrix %[[RIGHT]]{{.*}} {transpose = true, numTiles = 4 : i32}
 // CHECK:         %[[SUM:.*]] = vector.load %[[SUMS]]
@@ -94,7 +94,7 @@ func.func private @windows(%x: memref<1x64x64x32xbf16>, %w: memref<3x3x64x32xbf1
 // STEPS-SAME:    "reorder(i, k, j, l, n, o, m)"
 // STEPS-SAME:    "pack(a1, shared, at=mo, swizzle=4, copy=async)", "pack(a1, fragments)", "pack(a0, shared, at=mo, swizzle=4, copy=async)", "pack(a0, fragments)", "pack(a2, registers)", "contract(mf, mma)", "pipeline(mo, 4)"]
 // CHECK-LABEL: func.func private @windows
-// CHECK-COUNT-3: "nvgpu.device_async_create_group"()
+// CHECK-COUNT-3: nvgpu.device_async_create_group {}
 // CHECK:         scf.for %[[PIECE:.*]] = {{.*}} {
 // CHECK:           %[[NEXT:.*]] = arith.addi %[[PIECE]], %{{.*}} : index
 // CHECK:           %[[ROW:.*]] = arith.divui %[[NEXT]]

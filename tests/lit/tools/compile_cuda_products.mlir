@@ -28,7 +28,7 @@ func.func @main(%x: tensor<2048x512xf16>, %y: tensor<2560x512xf16>) -> tensor<20
 // WHY:      kernel_0
 // WHY-NEXT:   transposes: {{.+}}
 // WHY-NEXT:   elementwise: {{.+}}
-// WHY-NEXT:   matrix instructions: chosen
+// WHY:        matrix instructions: chosen
 // WHY-NEXT:     tile     blocks  cycles   bound
 // WHY-NEXT:     128x128  320     {{[0-9]+ +}}products
 // WHY:          pack(a0, shared, at=ko, swizzle=4, copy=async)
