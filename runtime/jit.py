@@ -109,7 +109,8 @@ class JitFunction(NativeCalls):
         once for all kinds that need the same: the weights of a convolution as its kernel wants them, the scale of a
         norm. The arrays must not be changed from then on, which would not be noticed in all places. There are no
         gradients with respect to them; `grad` and `vmap` of the other arguments work. Raises `TypeError` for a traced
-        value, for an argument that is donated, and for one that the function does not have.
+        value, for parameters that can be learned, for an argument that is donated, and for one that the function does
+        not have.
         """
         args, kwargs = self._frozen.joined(self.name, args, kwargs)
         made = copy.copy(self)

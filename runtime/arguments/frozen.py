@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,20 @@ from tenon.runtime.arguments.arguments import Parameters, Static, WideFloat, as_
 from tenon.runtime.arguments.tree import Structure, unflatten
 
 
+class _Freezing(threading.local):
+    is_on = False
+
+    def __enter__(self) -> None:
+        self.is_on = True
+
+    def __exit__(self, *_: object) -> None:
+        self.is_on = False
+
+
+FREEZING = _Freezing()
+"""Whether arguments are taken apart in this thread to be the same at all calls, and not as they are now."""
+
+
 @dataclass(frozen=True, eq=False)
 class FrozenArguments:
     """The first positional arguments, and keyword arguments by name."""
@@ -28,12 +43,14 @@ class FrozenArguments:
     def of(cls, parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FrozenArguments:
         """The arguments, arrays in them as contiguous arrays of NumPy, but for those that are on a GPU.
 
-        Raises `TypeError` for a traced value, for an argument that is donated, for `out`, and for what is no argument.
+        Raises `TypeError` for a traced value, for a parameter that can be learned, for an argument that is donated, for
+        `out`, and for what is no argument.
         """
         if "out" in kwargs and parameters.take_out:
             raise TypeError(f"{parameters.name}: out cannot be frozen; give it at each call")
         parameters.check_given(args, kwargs)
-        leaves, structure = parameters.take_apart(args, kwargs)
+        with FREEZING:
+            leaves, structure = parameters.take_apart(args, kwargs)
         names = parameters.leaf_names(structure)
         for name, is_donated in zip(names, parameters.donations(structure), strict=True):
             if is_donated:
@@ -105,6 +122,11 @@ def _held(leaf: Any, where: str) -> Any:
         raise TypeError(
             f"{where} is a traced value ({leaf.type}), which cannot be frozen: there are no gradients with respect to "
             "frozen arguments, and no examples of them; pass it at each call"
+        )
+    if hasattr(type(leaf), "__tenon_elements__"):
+        raise TypeError(
+            f"{where} is a parameter that parameters() has listed, and would go on to be learned without the function; "
+            "write module.requires_grad_(False) before it is frozen, or pass it at each call"
         )
     if isinstance(leaf, WideFloat):
         return float(leaf)

@@ -236,6 +236,8 @@ class Reads:
                     self.collections.append(value)
                 for number, part in enumerate(value):
                     self._visit(part, _item(value, number, name), named(name, number))
+            case _ if (elements := getattr(type(value), "__tenon_elements__", None)) is not None:  # counts as an array
+                self._visit(getattr(value, elements), Place(value, elements, name, is_attribute=True), name)
             case _ if hasattr(type(value), "__tenon_value__"):  # a traced value, or what stands for one
                 pass
             case _:

@@ -12,15 +12,19 @@ from weakref import ref
 
 import numpy as np
 
+from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import run_waiting
 from tenon.eager.recording import Stored
 from tenon.eager.tape import Array
 from tenon.eager.tensor import Handle, Parameter, Tensor
+from tenon.runtime.arguments.frozen import FREEZING
 from tenon.runtime.evaluate import evaluate
+from tenon.runtime.tracing.trace import is_tracing_for_later
 
 
 class _Calls(threading.local):
@@ -33,13 +37,15 @@ CALLS = _Calls()
 
 
 class Offered(Parameter):
-    """A parameter that its module has handed out (`parameters()`), and that nothing has used as a tensor so far.
+    """A parameter that its module has handed out (`parameters()`), and that nothing learns so far.
 
     Until then its module is one of arrays, as before: to functions of trees (`jit`, `grad`, `Optimizer.update`), and
-    where it is called on arrays. What uses the parameter makes it a `Parameter`, which stays the same object.
+    where it is called on arrays. By itself it is a tensor, of which calls are recorded. What learns it (an optimizer, a
+    module that is called on a tensor, `requires_grad_`) makes it a `Parameter`, which stays the same object.
     """
 
     __slots__ = ()
+    __tenon_elements__ = "_array"
 
     def requires_grad_(self, wanted: bool = True) -> Self:
         return adopt(self).requires_grad_(wanted)
@@ -53,21 +59,22 @@ class Offered(Parameter):
         self._own_memory().is_exported = True
         return self._array
 
+    def __tenon_value__(self) -> Value:
+        """The parameter in a function of values that reads it from around: an array, as its module has."""
+        array = self.numpy()  # which is held here, too, as what is made for a call alone is not
+        return to_value(array)
+
     @classmethod
     def __tenon_op__(cls, op: type[TensorOp], operands: Sequence[Any], settings: dict[str, Any]) -> Any:
         if _is_of_arrays(flat(operands)):
             return evaluate(op, map_grouped(as_arrays, operands), settings)
-        return super().__tenon_op__(op, _adopted(operands), settings)
+        return super().__tenon_op__(op, operands, settings)
 
     @classmethod
     def __tenon_function__(cls, function: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         if _is_of_arrays((*args, *settings.values())):
             return function(*map(as_arrays, args), **{name: as_arrays(value) for name, value in settings.items()})
-        return super().__tenon_function__(function, tuple(_adopted(args)), settings)
-
-    @classmethod
-    def __tenon_call__(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return super().__tenon_call__(function, tuple(_adopted(args)), kwargs)
+        return super().__tenon_function__(function, args, settings)
 
 
 def _is_of_arrays(operands: Iterable[Any]) -> bool:
@@ -76,26 +83,24 @@ def _is_of_arrays(operands: Iterable[Any]) -> bool:
     return is_called and all(type(value) is Offered or not isinstance(value, Stored) for value in operands)
 
 
-def _adopted(operands: Sequence[Any]) -> Sequence[Any]:
-    for operand in flat(operands):
-        adopt(operand)
-    return operands
-
-
 def adopt(value: Any) -> Any:
-    """`value`, which is used as a tensor from here on if it is a parameter."""
+    """`value`, which is learned from here on if it is a parameter."""
     if type(value) is Offered:
         value.__class__ = Parameter  # pyright: ignore[reportAttributeAccessIssue]
     return value
 
 
-_OF_ARRAYS: dict[int, tuple[ref[Array], ref[Parameter]]] = {}
-"""The parameters that were made of arrays, by their identities, so that one in two places becomes one parameter."""
+_OF_ARRAYS: dict[int, tuple[ref[Array], list[ref[Parameter]]]] = {}
+"""The parameters that were made of arrays that are still there, by the identities of these."""
 
 
-def parameter_of(array: Any) -> Any:
-    """The parameter with a copy of what a module holds, the same one for the same array; what is no array of floats,
-    as it is. Raises `NotImplementedError` for an array on a GPU."""
+def parameter_of(array: Any, there: dict[int, Any]) -> Any:
+    """The parameter with a copy of what a module holds; what is no array of floats, as it is.
+
+    `there` has what else the module holds, by identity. If one of these is a parameter that was made of the same array,
+    and has not been learned, it is that: two layers that have one array have one parameter, and two modules that were
+    made of one array have two. Raises `NotImplementedError` for an array on a GPU.
+    """
     if is_on_gpu(array):
         raise NotImplementedError(
             "tensors, which backward() and step() need, are in the memory of the CPU, and this parameter is on a GPU: "
@@ -104,18 +109,35 @@ def parameter_of(array: Any) -> Any:
     if not isinstance(array, np.ndarray) or not is_differentiable(array.dtype):
         return array
     number = id(array)
-    if number in _OF_ARRAYS and (known := _OF_ARRAYS[number][1]()) is not None:
-        return known
+    if number not in _OF_ARRAYS:
+        _OF_ARRAYS[number] = ref(array, lambda _: _OF_ARRAYS.pop(number, None)), []
+    known = _OF_ARRAYS[number][1]
+    known[:] = [made for made in known if made() is not None]
+    for found in known:
+        made = found()
+        if made is not None and there.get(id(made)) is made and (type(made) is Offered or _is_as_made(made, array)):
+            return made
     made = Parameter(array)
     made.__class__ = Offered
-    _OF_ARRAYS[number] = ref(array, lambda _: _OF_ARRAYS.pop(number, None)), ref(made)
+    there[id(made)] = made
+    known.append(ref(made))
     return made
 
 
+def _is_as_made(parameter: Parameter, array: Array) -> bool:
+    found = parameter._array
+    return found.dtype == array.dtype and found.shape == array.shape and found.tobytes() == array.tobytes()
+
+
 def as_arrays(value: Any) -> Any:
-    """What a module has in an attribute, with the arrays of parameters that nothing has used as tensors so far."""
+    """What a module has in an attribute, with the arrays of parameters that nothing learns so far.
+
+    Where they would be frozen, which they cannot be, they are as they are.
+    """
     if type(value) is Offered:
-        return value._array
+        if is_tracing_for_later():
+            value._own_memory().is_exported = True  # what is compared at each call is written to, and not replaced
+        return value if FREEZING.is_on else value._array
     if not isinstance(value, list | tuple | dict) or not _offers(value):
         return value
     if isinstance(value, dict):
@@ -132,4 +154,11 @@ def _offers(value: Any) -> bool:
     return type(value) is Offered
 
 
-__all__ = ["CALLS", "Offered", "adopt", "as_arrays", "parameter_of"]
+def has_tensor(value: Any) -> bool:
+    """Whether a value is a tensor, or has one in a list, a tuple or a dict."""
+    if isinstance(value, list | tuple | dict):
+        return any(map(has_tensor, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, Tensor)
+
+
+__all__ = ["CALLS", "Offered", "adopt", "as_arrays", "has_tensor", "parameter_of"]

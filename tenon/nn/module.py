@@ -14,11 +14,11 @@ from tenon.dialects.support.suggestion import UnknownAttributeError, check_keywo
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.types import element_type, is_float, numpy_dtype
 from tenon.eager.modes import MODE, TRACING, is_traced, no_grad
-from tenon.eager.parameters import CALLS, Offered, adopt, as_arrays, parameter_of
+from tenon.eager.parameters import CALLS, Offered, as_arrays, has_tensor
 from tenon.eager.tensor import Tensor
 from tenon.nn.hooks import Hook, ModuleHandle, call_with_hooks
 from tenon.nn.traced import watch_buffers, watch_foreign
-from tenon.nn.tree import LEARNED, Array, ModuleTree, fitting, is_dynamic
+from tenon.nn.tree import LEARNED, Array, ModuleTree, fitting, is_dynamic, may_be_learned
 from tenon.runtime.arguments.tree import register_node
 from tenon.runtime.tracing.watch import watch
 
@@ -59,10 +59,12 @@ class Module(ModuleTree):
                 value = value.detach()  # statistics are not learned
             if CALLS.journal is not None:
                 CALLS.journal.append((self, name, vars(self).get(name)))
-        elif isinstance(known := vars(self).get(name), Tensor) and known.requires_grad and type(known) is not Offered:
-            _check_is_learned(self, name, value)
-        elif type(value) is np.ndarray:
-            LEARNED.changes += 1
+        else:
+            known = vars(self).get(name)
+            if isinstance(known, Tensor) and known.requires_grad and type(known) is not Offered:
+                _check_is_learned(self, name, value)
+            if may_be_learned(value):
+                LEARNED.changes += 1
         object.__setattr__(self, name, value)
 
     if not TYPE_CHECKING:
@@ -83,11 +85,11 @@ class Module(ModuleTree):
         """What `forward` gives, between the hooks; if there is an error, buffers have what they had before."""
         _watch_if_foreign(self)
         is_outermost = CALLS.journal is None
-        if is_outermost:
-            CALLS.journal = []
-            if any(map(_is_tensor, args)) and not LEARNED.is_known(self) and MODE.records and not is_traced():
-                LEARNED.learn(self)
         try:
+            if is_outermost:
+                CALLS.journal = []
+            if not LEARNED.is_known(self) and MODE.records and has_tensor((args, kwargs)) and not is_traced():
+                LEARNED.learn(self)
             return call_with_hooks(self, args, kwargs) if self.hooks else self.forward(*args, **kwargs)
         except BaseException as error:
             if is_outermost:
@@ -113,31 +115,13 @@ class Module(ModuleTree):
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Make tensors of all parameters, if they are none yet, which are learned by `backward()` and `step()`; or,
-        with `False`, have no gradients found for them.
+        with `False`, have no gradients found for them. Arrays that are no floats stay as they are.
         """
         self.make_learned()
         for slot in self.slots():
-            if not slot.is_buffer:
+            if not slot.is_buffer and isinstance(slot.value, Tensor):
                 slot.value.requires_grad_(requires_grad)
         return self
-
-    def make_learned(self) -> None:
-        """Make tensors that require gradients of the parameters that are no tensors yet."""
-        for slot in self.slots():
-            if not slot.is_buffer:
-                if not isinstance(slot.value, Tensor):
-                    slot.assign(adopt(parameter_of(slot.value)))
-                adopt(slot.value)
-
-    def offer(self) -> None:
-        """Have parameters be tensors, which are arrays to functions of trees as long as nothing uses them as tensors;
-        not where a function is traced.
-        """
-        if is_traced():
-            return
-        for slot in self.slots():
-            if not slot.is_buffer and isinstance(slot.value, np.ndarray):
-                slot.assign(parameter_of(slot.value))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Take the gradients of all parameters that are tensors away."""
@@ -277,6 +261,7 @@ class Module(ModuleTree):
             raise ValueError(f"{type(self).__name__} has no parameter {', '.join(unknown)}")
         for path, value in values.items():
             slots[path].assign(value)
+        LEARNED.changes += 1
 
     # --- hooks ------------------------------------------------------------------------------------------
 
@@ -334,10 +319,6 @@ def text_of(kind: str, said: str, below: Sequence[str]) -> str:
         return f"{kind}({said})"
     lines = [line.replace("\n", "\n  ") for line in ([said, *below] if said else below)]
     return "\n  ".join([f"{kind}(", *lines]) + "\n)"
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, Tensor)
 
 
 def _take_back(journal: Iterable[tuple[Module, str, Any]]) -> None:

@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 import numpy as np
 
 from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import is_on_gpu, on_host, plain_array
 from tenon.dialects.support.suggestion import did_you_mean
+from tenon.eager.modes import is_traced
+from tenon.eager.parameters import Offered, adopt, parameter_of
+from tenon.eager.tensor import Tensor
 
 Array = Any
 
@@ -191,8 +194,27 @@ class ModuleTree:
         """The parameters of this module and those below it, each once, as `named_parameters` gives them."""
         yield from [value for _, value in self.named_parameters(recurse=recurse)]
 
+    def make_learned(self) -> None:
+        """Make tensors that require gradients of the parameters that are no tensors yet."""
+        self._make_parameters(is_due=lambda value: not isinstance(value, Tensor))
+        for slot in self.slots():
+            if not slot.is_buffer:
+                adopt(slot.value)
+
     def offer(self) -> None:
-        """Have parameters be tensors, as far as modules know what these are."""
+        """Have parameters be tensors, which are arrays to functions of trees as long as nothing uses them as tensors;
+        not where a function is traced.
+        """
+        if is_traced():
+            return
+        self._make_parameters(is_due=lambda value: isinstance(value, np.ndarray))
+
+    def _make_parameters(self, is_due: Callable[[Any], bool]) -> None:
+        slots = [slot for slot in self.slots() if not slot.is_buffer]
+        there = {id(slot.value): slot.value for slot in slots}
+        for slot in slots:
+            if is_due(slot.value) and (made := parameter_of(slot.value, there)) is not slot.value:
+                slot.assign(made)
 
     def buffers(self, recurse: bool = True) -> Iterator[Array]:
         """The arrays that are not trained, each once."""
@@ -216,19 +238,29 @@ class _Learned:
 
     def __init__(self) -> None:
         self.changes = 0
-        self._known: WeakKeyDictionary[ModuleTree, int] = WeakKeyDictionary()
+        # By identity: a user's class may have no hash.
+        self._known: dict[int, tuple[ref[ModuleTree], int]] = {}
 
     def is_known(self, module: ModuleTree) -> bool:
         """Whether there is nothing to do for a module."""
-        return self._known.get(module) == self.changes
+        known = self._known.get(id(module))
+        return known is not None and known[1] == self.changes and known[0]() is module
 
     def learn(self, module: Any) -> None:
         """Have the parameters of a module be tensors that are learned."""
         module.make_learned()
-        self._known[module] = self.changes
+        number = id(module)
+        self._known[number] = ref(module, lambda _: self._known.pop(number, None)), self.changes
 
 
 LEARNED = _Learned()
+
+
+def may_be_learned(value: Any) -> bool:
+    """Whether a value has what a module that is called on a tensor makes learned tensors of."""
+    if isinstance(value, list | tuple | dict):
+        return any(map(may_be_learned, value.values() if isinstance(value, dict) else value))
+    return type(value) is Offered or (not isinstance(value, Tensor | Value) and is_dynamic(value))
 
 
 def _modules_in(path: str, value: Any) -> Iterator[tuple[str, ModuleTree]]:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import weakref
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ import tenon
 from tenon import nn, optim
 from tenon.eager import known_tapes
 
+RULES: Any = optim  # whose rules of lists have other parameters
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
 
 
@@ -110,17 +113,173 @@ def test_listed_parameters_leave_functions_of_trees_as_they_are() -> None:
         np.testing.assert_allclose(step(made, X), before, rtol=1e-6)
 
 
-def test_one_array_is_one_parameter() -> None:
-    """Wherever its modules are, and whichever of them is asked first; a state that is loaded changes no identity."""
-    first, second = nn.Linear(4, 4), nn.Linear(4, 4)
-    second.weight = first.weight
-    assert first.weight is second.weight
-    (weight, _), (again, _) = first.parameters(), second.parameters()
-    assert weight is again is first.weight is second.weight
-    first.load_state_dict({"weight": np.ones((4, 4), np.float32), "bias": np.zeros(4, np.float32)})
-    second.requires_grad_()
-    assert weight is first.weight is second.weight
-    assert weight.sum().item() == 16
+@pytest.mark.parametrize("first_asked", [lambda both: both, lambda both: both[0], lambda both: both[1]])
+def test_one_array_in_a_module_is_one_parameter(first_asked: Any) -> None:
+    """Whichever part is asked first; a state that is loaded changes no identity."""
+    both = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    both[1].weight = both[0].weight
+    asked = next(first_asked(both).parameters())
+    assert len([*both.parameters()]) == 3
+    assert asked is both[0].weight is both[1].weight
+    both[0].load_state_dict({"weight": np.ones((4, 4), np.float32), "bias": np.zeros(4, np.float32)})
+    both[1].requires_grad_()
+    assert asked is both[0].weight is both[1].weight
+    assert asked.sum().item() == 16
+
+
+class Scale(nn.Module):
+    """A product with one parameter."""
+
+    def __init__(self, weight: Any) -> None:
+        self.weight = weight
+
+    def forward(self, x: Any) -> Any:
+        while isinstance(x, list | dict):
+            x = x["x"] if isinstance(x, dict) else x[0]
+        return (self.weight * x).sum()
+
+
+def test_modules_of_one_array_are_separate() -> None:
+    """Those made after another was trained have the array as it is, and so have copies that were made before."""
+    weight = np.ones(3, np.float32)
+    first = Scale(weight)
+    average = copy.copy(first)
+    first(tenon.tensor(X[0])).backward()
+    RULES.SGD(first.parameters(), lr=1.0).step()
+    assert not np.array_equal(first.weight.detach(), weight)
+    for other in Scale(weight), average:
+        (found,) = other.parameters()
+        np.testing.assert_array_equal(found.detach(), weight)
+    assert average.weight is not first.weight
+
+
+def trained(model: Any) -> None:
+    steps = RULES.SGD(model.parameters(), lr=1.0)
+    model(tenon.tensor(X)).sum().backward()
+    steps.step()
+
+
+def zeroed(model: Any) -> None:
+    with tenon.no_grad():
+        model.weight.zero_()
+
+
+def filled(model: Any) -> None:
+    model.weight.data.fill_(3)
+
+
+def exchanged(model: Any) -> None:
+    model.weight.data = model.weight.data * 2
+
+
+def loaded(model: Any) -> None:
+    model.load_state_dict({"weight": np.full((2, 3), 4, np.float32), "bias": np.zeros(2, np.float32)})
+
+
+@pytest.mark.parametrize("change", [trained, zeroed, filled, exchanged, loaded])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_jit_around_a_listed_module_is_not_stale(change: Any, is_named: bool) -> None:
+    """Neither where the function names the module nor where it has it from somewhere that nothing looks into."""
+    model = nn.Linear(3, 2)
+    assert sum(p.numel() for p in model.parameters()) == 8
+    behind = weakref.ref(model)
+    evaluate = tenon.jit((lambda x: model(x)) if is_named else (lambda x: behind()(x)))  # pyright: ignore[reportOptionalCall]
+    before = np.array(evaluate(X))
+    np.testing.assert_allclose(before, model(X), rtol=1e-5)
+    change(model)
+    if change is trained:
+        with pytest.raises(RuntimeError, match="requires a gradient would lose it"):
+            evaluate(X)
+    else:
+        assert not np.allclose(evaluate(X), before)
+        np.testing.assert_allclose(evaluate(X), model(X), rtol=1e-5)
+    with pytest.raises(TypeError, match="cannot be read" if change is trained else "listed, and would go on"):
+        tenon.jit(lambda model, x: model(x)).freeze(model)
+    assert tenon.jit(lambda model, x: model(x)).freeze(model.requires_grad_(False))(X).shape == (4, 2)
+
+
+def test_what_is_computed_of_listed_parameters() -> None:
+    """It is recorded, as in torch, and the module stays one of arrays to a loop of functions."""
+    own, theirs = pair()
+    for library, model in (tenon, own), (torch, theirs):
+        penalty = sum((p**2).sum() for p in model.parameters())
+        (model(library.tensor(X)).sum() + penalty).backward()
+    for one, other in zip(own.parameters(), theirs.parameters(), strict=True):
+        np.testing.assert_allclose(one.grad, other.grad, rtol=1e-4, atol=1e-5)
+    model, rule = nn.Linear(3, 2), optim.SGD(lr=0.1)
+    state = rule.init(model)
+    slopes = tenon.grad(lambda model: (model(X) ** 2).sum())
+    for _ in range(2):
+        assert sum((p**2).sum().item() for p in model.parameters()) > 0
+        model, state = rule.update(model, slopes(model), state)
+        assert type(model.weight) is np.ndarray
+
+
+@dataclass
+class Unhashable(nn.Module):
+    weight: Any
+
+    def forward(self, x: Any) -> Any:
+        return (self.weight * x).sum()
+
+
+class Outer(nn.Module):
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def forward(self) -> Any:
+        return self.inner(tenon.tensor(X[0]))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model, x: model(x=x),
+        lambda model, x: model([x]),
+        lambda model, x: model({"x": [x]}),
+        lambda model, x: Outer(model)(),
+        lambda model, x: Unhashable(model.weight)(x),
+    ],
+)
+def test_called_on_a_tensor_in_any_way(call: Any) -> None:
+    assert call(Scale(np.ones(3, np.float32)), tenon.tensor(X[0])).requires_grad
+
+
+def test_an_error_while_parameters_are_made_is_one_of_that_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = Scale(np.ones(3, np.float32)), tenon.tensor(X[0])
+    with monkeypatch.context() as changed:
+        changed.setattr(Scale, "make_learned", _without_memory)
+        with pytest.raises(MemoryError):
+            model(x)
+    assert model(x).requires_grad
+
+
+def _without_memory(_: Any) -> None:
+    raise MemoryError
+
+
+def test_parameters_that_come_after_the_first_call() -> None:
+    earlier, x = Scale(np.ones(3, np.float32)), tenon.tensor(X[0])
+    model: Any = Scale(np.ones(3, np.float32))
+    model(x)
+    model.more = list[Any]([np.ones(3, np.float32)])
+    model(x)
+    assert model.more[0].requires_grad
+    model.below = earlier
+    model(x)
+    assert earlier.weight.requires_grad
+    model.set_parameters({"more.0": np.zeros(3, np.float32)})
+    model(x)
+    assert model.more[0].requires_grad
+
+
+def test_integers_are_no_parameters_to_learn() -> None:
+    model: Any = Scale(np.ones(3, np.float32))
+    model.places = np.arange(3)
+    assert model.requires_grad_().weight.requires_grad
+    assert type(model.requires_grad_(False).places) is np.ndarray
+    with pytest.raises(TypeError, match="parameter 1 is an array of int64, which cannot be trained; make it a buffer"):
+        RULES.SGD(model.parameters(), lr=1.0)
 
 
 def test_tapes_that_do_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 import tenon
 from tenon.eager.backward import is_differentiable
 from tenon.eager.changes import replace
@@ -21,6 +23,11 @@ def tensors_in(parameters: Any) -> list[Tensor]:
     given = parameters.parameters() if hasattr(parameters, "parameters") else parameters
     found: list[Any] = [adopt(tensor) for tensor in ([given] if isinstance(given, Tensor) else given)]
     for position, tensor in enumerate(found):
+        if isinstance(tensor, np.ndarray) and not is_differentiable(tensor.dtype):
+            raise TypeError(
+                f"parameter {position} is an array of {tensor.dtype}, which cannot be trained; make it a buffer: "
+                "module.register_buffer(name, array)"
+            )
         if not isinstance(tensor, Tensor):
             raise TypeError(
                 f"parameter {position} is a {type(tensor).__name__} where a tensor is needed; list parameters by "
