@@ -127,8 +127,16 @@ class BatchSampler(Sampler):
 
 def order_of(sampler: Any, generator: np.random.Generator) -> list[Any]:
     """What a sampler gives in one epoch, drawn from `generator` unless it has one of its own."""
-    draws = isinstance(sampler, Sampler) and type(sampler).drawn is not Sampler.drawn and sampler.generator is None
+    draws = isinstance(sampler, Sampler) and sampler.generator is None and _draws_last(type(sampler))
     return list(sampler.drawn(generator) if draws else sampler)
+
+
+def _draws_last(kind: type[Sampler]) -> bool:
+    """Whether `drawn` is said by a class of its own, and `__iter__` by none that derives from it."""
+    drawn, iterated = [
+        next(n for n, base in enumerate(kind.__mro__) if name in vars(base)) for name in ("drawn", "__iter__")
+    ]
+    return kind.drawn is not Sampler.drawn and drawn <= iterated
 
 
 def batches_of(order: Sequence[Any], size: int, drop_last: bool) -> list[Any]:

@@ -82,6 +82,7 @@ _CORRECTED = {
     "memref": _upstream("prefetch", "MemRefWithPrefetch"),
     "nvgpu": _upstream("nvgpu", "NvGpu"),
     "nvvm": _upstream("nvvm", "NVVM"),
+    "warpgroup": _upstream("warpgroup", "Warpgroup"),
 }
 """Dialects that xDSL lacks, or has without what Tenon prints."""
 

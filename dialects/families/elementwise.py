@@ -159,7 +159,9 @@ class OfTruthValues(StructuredOp):
 
 
 def _is_truth(value: Any) -> bool:
-    return isinstance(value, bool) or (isinstance(value, Value) and is_bool(value.element_type))
+    if isinstance(value, Value):
+        return is_bool(value.element_type)
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool"
 
 
 class PrimitiveOp(ElementwiseOp):

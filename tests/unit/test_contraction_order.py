@@ -116,3 +116,19 @@ def test_multi_dot_begins_where_it_is_cheap() -> None:
 def test_multi_dot_says_what_does_not_fit(shapes: list[tuple[int, ...]], message: str) -> None:
     with pytest.raises(ValueError, match=f"multi_dot: {message}"):
         tenon.multi_dot([np.ones(shape) for shape in shapes])
+
+
+def test_numbers_take_the_dtype_of_arrays() -> None:
+    for dtype, number in ((np.float16, 0.5), (np.int8, 5)):
+        x = np.ones(3, dtype)
+        product = tenon.einsum("i,->i", x, number)
+        assert product.dtype == tenon.jit(lambda x, number=number: tenon.einsum("i,->i", x, number))(x).dtype == dtype
+        np.testing.assert_array_equal(product, x * dtype(number))
+    lists = [[[1.0, 2.0], [3.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]]]
+    np.testing.assert_array_equal(tenon.multi_dot(matrices=lists), np.linalg.multi_dot(lists))
+
+
+def test_arrays_of_truth_values_are_told_from_numbers() -> None:
+    x, y = np.array([True, False]), np.array([False, False])
+    for result in (tenon.maximum(x, y), tenon.jit(lambda x: tenon.maximum(x, y))(x)):
+        assert result.dtype == bool

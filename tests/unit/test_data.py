@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,23 @@ def test_exceptions_reach_the_loop(settings: Any) -> None:
             loader.load_state_dict({**loader.state_dict(), "epoch": 0, "given": 3})
             with pytest.raises(RuntimeError, match="a worker process ended before its batch was there"):
                 list(loader)
+
+
+class Chosen(RandomSampler):
+    def __iter__(self) -> Iterator[int]:
+        return iter([3, 1])
+
+
+class Twice(BatchSampler):
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter([[4, 4]])
+
+
+def test_samplers_of_users_say_what_is_given() -> None:
+    examples = np.arange(6)
+    assert [batch.tolist() for batch in DataLoader(examples, 2, sampler=Chosen(examples))] == [[3, 1]]
+    batches = Twice(SequentialSampler(examples), 2)
+    assert [batch.tolist() for batch in DataLoader(examples, batch_sampler=batches)] == [[4, 4]]
 
 
 PROGRAM = """

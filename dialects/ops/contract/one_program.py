@@ -21,14 +21,15 @@ def install_compiler(compiler: Callable[[Callable[..., Any], Sequence[str]], Cal
 
 def one_program(*settings: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Have a function that is called on arrays run as one compiled program for each kind of arguments, of which those
-    called `settings` are no arrays; in a trace, and of lists of numbers, as it is."""
+    called `settings` are no arrays; in a trace, and of Python's numbers and lists of them, as it is."""
 
     def marked(function: Callable[P, R]) -> Callable[P, R]:
         programs: list[Callable[..., Any]] = []
 
         @wraps(function)
         def run(*args: P.args, **kwargs: P.kwargs) -> R:
-            if insertion_point() is not None or not _COMPILERS or any(map(_has_numbers, args)):
+            given = [*args, *[value for name, value in kwargs.items() if name not in settings]]
+            if insertion_point() is not None or not _COMPILERS or any(map(_has_numbers, given)):
                 return function(*args, **kwargs)
             if not programs:
                 programs.append(_COMPILERS[0](function, settings))
@@ -40,4 +41,7 @@ def one_program(*settings: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def _has_numbers(value: Any) -> bool:
-    return isinstance(value, list | tuple) and any(isinstance(item, list | tuple | int | float) for item in value)
+    """Whether Python's numbers are given, which take the dtype of arrays beside them: arguments of programs do not."""
+    return isinstance(value, int | float) or (
+        isinstance(value, list | tuple) and any(isinstance(item, list | tuple | int | float) for item in value)
+    )
