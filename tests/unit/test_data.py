@@ -134,8 +134,10 @@ def test_samplers_of_users_say_what_is_given() -> None:
 
 
 PROGRAM = """
-import multiprocessing, time
+import multiprocessing, signal, time
 from tenon.data import DataLoader
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs the tests may ignore it
 
 class Slow:
     def __len__(self):
