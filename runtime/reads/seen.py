@@ -28,9 +28,16 @@ class Seen(Captures):
 
     @property
     def foreign(self) -> list[tuple[Any, Any]]:
-        """Arrays that may be others', with their elements as they were."""
-        return [*self._seen.values()]
+        """Arrays that may be others', with their elements as they were. Those of which nobody else has a reference, now
+        that the trace is over, were the function's own."""
+        return [
+            (array, elements)
+            for array, elements in self._seen.values()
+            if array.base is not None or sys.getrefcount(array) > _ALONE
+        ]
 
 
 # `array` as `to_value` has it, and as `captured`, `value_of` and `getrefcount` do
 _FRESH = 6
+# as the pair in `_seen`, the loop over these and `getrefcount` have it
+_ALONE = 3

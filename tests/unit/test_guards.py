@@ -523,6 +523,28 @@ def test_what_nothing_asks_for_is_not_guarded() -> None:
     assert len(guards) == 1, "the code of the function itself"
 
 
+class Keeper:
+    mask: Any
+
+
+@pytest.mark.parametrize("kept", ["nothing", "itself", "a view"])
+def test_arrays_that_a_function_makes_are_guarded_if_others_have_them(kept: str) -> None:
+    keeper = Keeper()
+
+    def masked(x: Any) -> Any:
+        mask = np.tri(*x.shape)
+        if kept != "nothing":
+            keeper.mask = mask if kept == "itself" else mask[:1]
+        return x * mask
+
+    jitted = tenon.jit(masked)
+    guards = jitted.trace(X).guards
+    assert guards is not None
+    assert ("an array" in [name for name, _ in guards._checks]) == (kept != "nothing")
+    for _ in range(3):
+        np.testing.assert_array_equal(jitted(X), X * np.tri(*X.shape))
+
+
 def test_of_objects_of_tenon_is_read_what_their_methods_ask_for() -> None:
     scaler, rule = optim.GradScaler(8.0, growth_interval=2), optim.SGD(0.1)
     jitted = tenon.jit(lambda p, g, state: scaler.updated(rule, p, g, rule.init(p), state)[0])

@@ -187,7 +187,6 @@ def scaled_dot_product_attention(
     scores = ops.multiply(ops.matmul(query, ops.swapaxes(key, -1, -2)), factor)
     if is_causal:
         attn_mask = np.tri(query.shape[-2], key.shape[-2], dtype=bool)
-        attn_mask.flags.writeable = False  # so that no call compares it with what it was
     if attn_mask is not None:
         mask = shaped(attn_mask)
         scores = ops.select(mask, scores, -math.inf) if mask.dtype == bool else ops.add(scores, mask)
