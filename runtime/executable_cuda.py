@@ -274,9 +274,7 @@ def compile_for_cuda(module: ModuleOp, name: str, options: LoweringOptions, arch
             raise
         if knobs.debug >= 1:
             print(f"tenon: {name}: compiled for {usual}: {error}", file=sys.stderr)
-        options = replace(options, gpu=replace(options.gpu, architecture=usual))
-        mapped = lower.map_to_grid(lower.lower_with(module.clone(), "cuda", options, name))
-        source, cubin = compile_kernels(mapped, usual)
+        return compile_for_cuda(module, name, replace(options, gpu=replace(options.gpu, architecture=usual)), usual)
     if knobs.debug >= 3:
         print(source, file=sys.stderr)
     lower.dump(name, "cu", source)

@@ -8,7 +8,6 @@ memory that arguments share), get `OTHER`.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.value import insertion_point
+from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.donation import GIVEN
-from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.user_place import user_place
 from tenon.passes.machine import GPU
 from tenon.runtime.arguments.arguments import Static
@@ -45,9 +44,8 @@ class DeviceCalls:
 
     def __init__(self) -> None:
         self._codes: tuple[_Code, ...] = ()
-        self._met = OrderedDict[Any, "_Code | bool"]()
-        """Kinds of calls: their code, whether there can be some, or that they came once."""
-        self._lock = new_lock()
+        self._met = BoundedCache["_Code | bool"](_KNOWN)
+        """Kinds of calls: their code, or whether there can be some."""
 
     def __bool__(self) -> bool:
         return bool(self._codes)
@@ -64,23 +62,19 @@ class DeviceCalls:
     def learn(self, kind: Any, make: Callable[[], DeviceCall], epoch: int) -> None:
         """Have calls of this kind, one of which the general way served in this epoch, go by code that is made at the
         second one; `make` raises `OtherwiseError` if there is none."""
-        with self._lock:
-            if kind not in self._met:
-                self._met[kind] = True
-                if len(self._met) > _KNOWN:
-                    self._met.popitem(last=False)
-                return
-            self._met.move_to_end(kind)
-            code = self._met[kind]
-            if code is True:
-                try:
-                    code = _Code(make())
-                except OtherwiseError:
-                    code = False
-                self._met[kind] = code
-            if isinstance(code, _Code):
-                code.epoch = epoch
-                self._codes = (code, *[other for other in self._codes if other is not code])[:_ACTIVE]
+        code = self._met.get(kind)
+        if code is None:
+            self._met[kind] = True
+            return
+        if code is True:
+            try:
+                code = _Code(make())
+            except OtherwiseError:
+                code = False
+            self._met[kind] = code
+        if isinstance(code, _Code):
+            code.epoch = epoch
+            self._codes = (code, *[other for other in self._codes if other is not code])[:_ACTIVE]
 
 
 @dataclass
@@ -151,6 +145,7 @@ class _Writer:
         self._has_flag = hasattr(cupy.ndarray, "_c_contiguous")
         self._checks_devices = int(cupy.cuda.runtime.getDeviceCount()) > 1
         self._lines: list[str] = []
+        self._allocations: list[str] = []
         self._last: list[str] = []
         self._names = 0
         self._arrays: list[str] = []
@@ -279,7 +274,7 @@ class _Writer:
             if not size:
                 raise OtherwiseError("a result has no elements")
             name = self._name("r")
-            self._lines.append(f"{name} = allocate({size})")
+            self._allocations.append(f"{name} = allocate({size})")
             self.memory.append(f"{name}.ptr")
             arrays.append(f"Array({self.constant(shape)}, {self.constant(dtype)}, {name})")
         return self._tree(structure, iter(arrays))
@@ -331,11 +326,9 @@ class _Writer:
         self._values |= values
         checks = ["if device() != ordinal: return OTHER"] if self._checks_devices else []
         checks += ["if not holds(): return OTHER"] if values["holds"] is not None else []
-        allocations = [line for line in self._lines if " = allocate(" in line]
-        before = self._lines[: self._lines.index(allocations[0])] if allocations else self._lines
-        body = [*checks, *before]
-        if allocations:
-            body += ["try:", *[f"    {line}" for line in allocations]]
+        body = [*checks, *self._lines]
+        if self._allocations:
+            body += ["try:", *[f"    {line}" for line in self._allocations]]
             body += ["except MemoryError:", "    return OTHER"]  # the general way says for what
         body += [*self._last, f"return {results}"]
         source = "def call(args, kwargs):\n" + "".join(f"    {line}\n" for line in body)
