@@ -269,17 +269,6 @@ def conditional(
     return list(emit(scf.IfOp(condition.ssa, types, [taken], [skipped])).results)
 
 
-def repeated(count: int, carried: Sequence[Value], step: Callable[[list[Value]], Sequence[Value]]) -> list[Value]:
-    """The scalars `carried` after `count` times `step`, in a loop inside of a body."""
-    types = [v.type for v in carried]
-    block = Block(arg_types=[index, *types])
-    with inserting(InsertionPoint(block, scalar=True)):
-        results = step([Value(a) for a in block.args[1:]])
-        emit(scf.YieldOp(*[convert(r, t).ssa for r, t in zip(results, types, strict=True)]))
-    start, stop, one = (index_constant(number).ssa for number in (0, count, 1))
-    return [Value(r) for r in emit(scf.ForOp(start, stop, one, [v.ssa for v in carried], Region(block))).results]
-
-
 def inserted(target: SSAValue, value: Value, indices: Sequence[Value | int]) -> SSAValue:
     """`target` with the element at `indices`, which are known to lie inside of it, replaced."""
     assert isinstance(target.type, TensorType)

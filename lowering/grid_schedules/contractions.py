@@ -16,7 +16,7 @@ from math import prod
 from xdsl.ir import SSAValue
 
 from tenon.lowering.steps.bind import BindLoop
-from tenon.lowering.steps.nest import Nest, NestStatement
+from tenon.lowering.steps.nest import Nest
 from tenon.lowering.steps.pack import Pack
 from tenon.lowering.steps.pipeline import Pipeline
 from tenon.lowering.steps.products import MatrixProduct, matrix_product
@@ -48,9 +48,10 @@ def decide_contraction(nest: Nest) -> Sequence[Step] | str:
 def large_product(nest: Nest) -> MatrixProduct | str:
     """The only product of matrices in a kernel, if all else is done to each of its elements and tiles are not mostly
     empty."""
-    contraction = only_reduction(nest)
-    if isinstance(contraction, str):
-        return contraction
+    reducing = [statement for statement in nest.statements if statement.reduced]
+    if len(reducing) != 1:
+        return f"{len(reducing)} statements reduce, expected one contraction"
+    (contraction,) = reducing
     found = matrix_product(contraction)
     if isinstance(found, str):
         return found
@@ -62,10 +63,12 @@ def large_product(nest: Nest) -> MatrixProduct | str:
     return found
 
 
-def only_reduction(nest: Nest) -> NestStatement | str:
-    """The only statement that reduces; a text that says how many there are."""
-    reducing = [statement for statement in nest.statements if statement.reduced]
-    return reducing[0] if len(reducing) == 1 else f"{len(reducing)} statements reduce, expected one contraction"
+def ordered(nest: Nest, product: MatrixProduct) -> list[Step]:
+    """Steps that put the loops of a product into order, and make blocks of those that are a product each."""
+    others = product.others(nest)
+    order = (*others, product.row, product.column, *product.around, product.reduced)
+    steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
+    return [*steps, *[BindLoop(axis, "grid") for axis in others]]
 
 
 def packed_results(nest: Nest, packed: Collection[SSAValue]) -> list[Step]:
@@ -89,10 +92,7 @@ class _Contraction:
 
     def steps(self) -> list[Step]:
         nest, (row, column, reduced) = self.nest, (self.axes.row, self.axes.column, self.axes.reduced)
-        others = self.axes.others(nest)
-        order = (*others, row, column, *self.axes.around, reduced)
-        steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
-        steps += [BindLoop(axis, "grid") for axis in others]
+        steps = ordered(nest, self.axes)
         sizes = self.sizes()
         for axis, lanes, (count, warps) in zip((row, column), SPREAD, sizes, strict=True):
             steps += _tiled(axis, count, warps, lanes, self.vector)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from tenon.lowering.grid_schedules.contractions import large_product, only_reduction, packed_results
+from tenon.lowering.grid_schedules.contractions import large_product, ordered, packed_results
 from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.contract import TRANSPOSABLE, Contract
@@ -24,7 +24,6 @@ from tenon.lowering.steps.nest import Nest, NestAccess
 from tenon.lowering.steps.pack import ASYNC, LEAST_ASYNC, SHARED, Pack
 from tenon.lowering.steps.pipeline import Pipeline
 from tenon.lowering.steps.products import MatrixProduct, matrix_instruction
-from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.tile_copies import RUN, SWIZZLES, widest
@@ -48,8 +47,7 @@ def decide_matrix_instructions(nest: Nest) -> Sequence[Step] | str:
     product = large_product(nest)
     if isinstance(product, str):
         return product
-    contraction = only_reduction(nest)
-    instruction = contraction if isinstance(contraction, str) else matrix_instruction(contraction, nest.machine)
+    instruction = matrix_instruction(product.statement, nest.machine)
     if isinstance(instruction, str):
         return instruction
     return _Steps(nest, product, instruction).all()
@@ -65,37 +63,39 @@ class Candidate:
     cycles: dict[str, float]
 
     @property
-    def warps(self) -> tuple[int, int]:
-        """Warps along the rows and the columns of the tile."""
-        along_rows = 2 if self.rows >= 2 * LEAST_PART else 1
-        return along_rows, min(WARPS // along_rows, self.columns // LEAST_PART)
-
-    @property
     def bound(self) -> str:
         """What takes longest."""
         return max(self.cycles, key=lambda name: self.cycles[name])
 
 
+def warps_of(rows: int, columns: int) -> tuple[int, int]:
+    """Warps along the rows and the columns of a tile."""
+    along_rows = 2 if rows >= 2 * LEAST_PART else 1
+    return along_rows, min(WARPS // along_rows, columns // LEAST_PART)
+
+
 def candidates(nest: Nest, product: MatrixProduct) -> Iterator[Candidate]:
     """The tiles that there are, with what they take."""
+    for rows in ROWS:
+        for columns in COLUMNS:
+            down, across = warps_of(rows, columns)
+            yield candidate(nest, product, rows, columns, down * across * (rows // down + columns // across))
+
+
+def candidate(nest: Nest, product: MatrixProduct, rows: int, columns: int, moved: int) -> Candidate:
+    """A tile, with what it takes; `moved` elements go through shared memory for each step along the reduced axes."""
     machine, size = nest.machine, product.left.access.element_bytes
-    rows, columns, depth = (nest.extents[axis] for axis in (product.row, product.column, product.reduced))
-    depth *= prod(nest.extents[axis] for axis in product.around)
-    batch = prod(nest.extents.values()) // (rows * columns * depth)
-    for tile_rows in ROWS:
-        for tile_columns in COLUMNS:
-            tile = Candidate(tile_rows, tile_columns, batch * -(-rows // tile_rows) * -(-columns // tile_columns), {})
-            down, across = tile.warps
-            each = -(-tile.blocks // machine.multiprocessors) * depth
-            read = down * across * (tile_rows // down + tile_columns // across)
-            tile.cycles.update(
-                {
-                    "products": each * tile_rows * tile_columns * size / (2 * machine.products),
-                    "L2": each * (tile_rows + tile_columns) * size / machine.l2_access,
-                    "shared memory": each * read * size / machine.shared_access,
-                }
-            )
-            yield tile
+    depth = prod(nest.extents[axis] for axis in (product.reduced, *product.around))
+    products = prod(nest.extents[axis] for axis in product.others(nest))
+    down, across = -(-nest.extents[product.row] // rows), -(-nest.extents[product.column] // columns)
+    blocks = products * down * across
+    each = -(-blocks // machine.multiprocessors) * depth
+    cycles = {
+        "products": each * rows * columns * size / (2 * machine.products),
+        "L2": each * (rows + columns) * size / machine.l2_access,
+        "shared memory": each * moved * size / machine.shared_access,
+    }
+    return Candidate(rows, columns, blocks, cycles)
 
 
 def told(tiles: Iterable[Candidate]) -> list[str]:
@@ -122,12 +122,9 @@ class _Steps:
     def all(self) -> list[Step]:
         nest, product = self.nest, self.product
         row, column, reduced = product.row, product.column, product.reduced
-        others = product.others(nest)
-        order = (*others, row, column, *product.around, reduced)
-        steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
-        steps += [BindLoop(axis, "grid") for axis in others]
+        steps = ordered(nest, product)
         tile = min(candidates(nest, product), key=cost)
-        down, across = tile.warps
+        down, across = warps_of(tile.rows, tile.columns)
         steps += cut_rows(row, tile.rows, tile.rows // down) + _columns(column, tile.columns, tile.columns // across)
         depth = self.instruction.fragments["a"].shape[1]
         piece = min(DEPTH // product.left.access.element_bytes, -(-nest.extents[reduced] // depth) * depth)
@@ -171,6 +168,17 @@ def is_asynchronous(nest: Nest, access: NestAccess, axis: str, reduced: str) -> 
 def cut_rows(axis: str, size: int, of_warp: int) -> list[Step]:
     """Steps that cut the rows: blocks, warps, matrices of 16 rows, their halves, lanes."""
     return [*_cut(axis, size, of_warp, (16, 8), "hl"), Unroll(f"{axis}h"), BindLoop(f"{axis}l", "lane")]
+
+
+def dealt_columns(loop: str, axis: str, *, like: str = "") -> list[Step]:
+    """Steps that deal the columns of a loop out to lanes as a result of the instructions is."""
+    return [
+        Split(loop, 8, (f"{axis}u", f"{axis}s")),
+        Split(f"{axis}s", 2, (f"{axis}l", f"{axis}v")),
+        Unroll(f"{axis}u"),
+        BindLoop(f"{axis}l", "lane", like=like),
+        Vectorize(f"{axis}v"),
+    ]
 
 
 def _columns(axis: str, size: int, of_warp: int) -> list[Step]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tenon.lowering.grid_schedules.contractions import packed_results
-from tenon.lowering.grid_schedules.matrix_instructions import cut_rows, is_asynchronous, packed_operand
+from tenon.lowering.grid_schedules.matrix_instructions import cut_rows, dealt_columns, is_asynchronous, packed_operand
 from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.contract import Contract
 from tenon.lowering.steps.nest import Nest
@@ -23,8 +23,6 @@ from tenon.lowering.steps.products import MatrixProduct, matrix_instruction, mat
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
-from tenon.lowering.steps.unroll import Unroll
-from tenon.lowering.steps.vectorize import Vectorize
 
 WARPS = 4
 """Of a block."""
@@ -32,7 +30,7 @@ SUMS = 64
 """Sums of each product that a thread has, at most."""
 MATRIX = (16, 8)
 """Rows and columns of the result of an instruction."""
-MOST_ROWS, MOST_KEYS = 32, 64
+MOST_ROWS, KEYS = 32, 64
 """Of a warp, and of a piece."""
 
 
@@ -70,40 +68,29 @@ class _Steps:
         order = (*others, row, key, depth, head)
         steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
         steps += [BindLoop(axis, "grid") for axis in others]
-        rows, keys = self.tile()
+        rows = self.rows()
         steps += cut_rows(row, rows * WARPS, rows)
-        steps += [Split(key, keys, (f"{key}o", f"{key}b")), *_dealt(f"{key}b", key)]
+        steps += [Split(key, KEYS, (f"{key}o", f"{key}b")), *dealt_columns(f"{key}b", key)]
         steps += [Split(depth, MATRIX[0], (f"{depth}u", f"{depth}f"))]
-        steps += _dealt(head, head, like=f"{key}l")
+        steps += dealt_columns(head, head, like=f"{key}l")
         heads = -(-nest.extents[head] // MATRIX[1]) * MATRIX[1]
         depths = -(-nest.extents[depth] // MATRIX[0]) * MATRIX[0]
         operands = (
             (first.left, {row: rows * WARPS, depth: depths}, depth, ""),
-            (first.right, {key: keys, depth: depths}, depth, f"{key}o"),
-            (second.right, {head: heads, key: keys}, key, f"{key}o"),
+            (first.right, {key: KEYS, depth: depths}, depth, f"{key}o"),
+            (second.right, {head: heads, key: KEYS}, key, f"{key}o"),
         )
         asynchronous = [is_asynchronous(nest, access, next(iter(sizes)), along) for access, sizes, along, _ in operands]
         for access, sizes, along, at in operands:
             steps += packed_operand(nest, access, sizes, along, at, ASYNC if all(asynchronous) else "")
         steps += packed_results(nest, [access.buffer for access, *_ in operands])
         steps += [Contract(f"{depth}f", "mma"), Contract(f"{key}u", "mma"), OnlineStep(f"{key}o")]
-        return [*steps, Pipeline(f"{key}o", 2)] if nest.extents[key] > keys else steps
+        return [*steps, Pipeline(f"{key}o", 2)] if nest.extents[key] > KEYS else steps
 
-    def tile(self) -> tuple[int, int]:
-        """Rows of a warp and keys of a piece: as many as sums of both products stay in registers."""
+    def rows(self) -> int:
+        """Rows of a warp: as many as sums of both products stay in registers."""
         nest, rows = self.nest, MOST_ROWS
         heads = nest.extents[self.second.column]
         while rows > MATRIX[0] and rows * heads > SUMS * nest.machine.warp:
             rows //= 2
-        return rows, MOST_KEYS
-
-
-def _dealt(loop: str, axis: str, *, like: str = "") -> list[Step]:
-    """Steps that deal columns out to lanes as a result of the instruction is."""
-    return [
-        Split(loop, MATRIX[1], (f"{axis}u", f"{axis}s")),
-        Split(f"{axis}s", 2, (f"{axis}l", f"{axis}v")),
-        Unroll(f"{axis}u"),
-        BindLoop(f"{axis}l", "lane", like=like),
-        Vectorize(f"{axis}v"),
-    ]
+        return rows

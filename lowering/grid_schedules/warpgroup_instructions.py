@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from tenon.lowering.grid_schedules.contractions import large_product, only_reduction, packed_results
-from tenon.lowering.grid_schedules.matrix_instructions import Candidate, cost, is_asynchronous
+from tenon.lowering.grid_schedules.contractions import large_product, ordered, packed_results
+from tenon.lowering.grid_schedules.matrix_instructions import Candidate, candidate, cost, dealt_columns, is_asynchronous
 from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.contract import WGMMA, Contract
 from tenon.lowering.steps.contract_warpgroup import DEPTH, PART, ROWS, SPAN
@@ -29,7 +29,6 @@ from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.tile_copies import SWIZZLES
 from tenon.lowering.steps.unroll import Unroll
-from tenon.lowering.steps.vectorize import Vectorize
 
 TILES = ((128, 256), (256, 128), (128, 128), (64, 256), (64, 128), (128, 64), (64, 64))
 """Rows and columns: a thread has at most 128 sums."""
@@ -50,10 +49,7 @@ def decide_warpgroup_instructions(nest: Nest) -> Sequence[Step] | str:
     product = large_product(nest)
     if isinstance(product, str):
         return product
-    contraction = only_reduction(nest)
-    instruction = (
-        contraction if isinstance(contraction, str) else warpgroup_instruction(contraction, nest.machine, LEAST)
-    )
+    instruction = warpgroup_instruction(product.statement, nest.machine, LEAST)
     if isinstance(instruction, str):
         return instruction
     if (refused := instruction.obstacle(nest.machine.architecture)) is not None:
@@ -80,31 +76,13 @@ def _piece(product: MatrixProduct) -> int:
 
 def candidates(nest: Nest, product: MatrixProduct) -> Iterator[Candidate]:
     """The tiles that there are, with what they take."""
-    machine, size = nest.machine, product.left.access.element_bytes
-    rows, columns, depth = (nest.extents[axis] for axis in (product.row, product.column, product.reduced))
-    depth *= prod(nest.extents[axis] for axis in product.around)
-    batch = prod(nest.extents.values()) // (rows * columns * depth)
-    for tile_rows, tile_columns in TILES:
-        tile = Candidate(tile_rows, tile_columns, batch * -(-rows // tile_rows) * -(-columns // tile_columns), {})
-        each = -(-tile.blocks // machine.multiprocessors) * depth
-        copied = tile_rows + tile_columns
-        read = tile_rows // ROWS * (ROWS + tile_columns)
-        tile.cycles.update(
-            {
-                "products": each * tile_rows * tile_columns * size / (2 * machine.products),
-                "L2": each * copied * size / machine.l2_access,
-                "shared memory": each * (copied + read) * size / machine.shared_access,
-            }
-        )
-        yield tile
+    for rows, columns in TILES:
+        yield candidate(nest, product, rows, columns, rows + columns + rows // ROWS * (ROWS + columns))
 
 
 def _steps(nest: Nest, product: MatrixProduct) -> list[Step]:
     row, column, reduced = product.row, product.column, product.reduced
-    others = product.others(nest)
-    order = (*others, row, column, *product.around, reduced)
-    steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
-    steps += [BindLoop(axis, "grid") for axis in others]
+    steps = ordered(nest, product)
     tile = min(candidates(nest, product), key=cost)
     turns = _turns(nest, tile)
     steps += [*_rows(row, tile.rows), *_columns(column, tile.columns, turns)]
@@ -151,11 +129,7 @@ def _columns(axis: str, size: int, turns: int) -> list[Step]:
     return [
         Split(axis, size, (f"{axis}g", f"{axis}b")),
         *taken,
-        Split(f"{axis}c" if taken else f"{axis}b", 8, (f"{axis}u", f"{axis}s")),
-        Split(f"{axis}s", 2, (f"{axis}l", f"{axis}v")),
-        Unroll(f"{axis}u"),
-        BindLoop(f"{axis}l", "lane"),
-        Vectorize(f"{axis}v"),
+        *dealt_columns(f"{axis}c" if taken else f"{axis}b", axis),
     ]
 
 

@@ -26,6 +26,7 @@ class MatrixProduct:
     columns; the rows come first in the result. Sums along the axes `around`, such as those of a window, are of such
     products."""
 
+    statement: NestStatement
     row: str
     column: str
     reduced: str
@@ -70,7 +71,7 @@ def matrix_product(statement: NestStatement) -> MatrixProduct | str:
             if tile & {known for known, _ in factors} - {axis}:
                 return "an index of an operand is no axis"
     around = tuple(axis for axis in statement.reduced if axis != reduced)
-    return MatrixProduct(rows[-1], columns[-1], reduced, left, right, around)
+    return MatrixProduct(statement, rows[-1], columns[-1], reduced, left, right, around)
 
 
 def _leads(axis: str, access: NestAccess) -> bool:
