@@ -11,6 +11,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
 from tenon.dialects.families.iteration_space import ACROSS, IterationSpace, Subscript
+from tenon.dialects.types.shapes import normalize_axes
 from tenon.dialects.types.size import UndecidedSizeError
 from tenon.dialects.types.types import shape_of
 
@@ -123,3 +124,9 @@ def is_indexed(op: Operation) -> bool:
     except UndecidedSizeError:
         return False
     return op.is_indexing_map(places, source, result)
+
+
+def axes_of(op: ReductionOp) -> tuple[int, ...]:
+    """The axes that a reduction combines elements along."""
+    axis = op.settings["axis"]
+    return tuple(normalize_axes((axis,) if isinstance(axis, int) else axis, len(shape_of(op.operands[0].type) or ())))

@@ -23,7 +23,7 @@ returns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -163,10 +163,6 @@ class _EntryBufferizer(FunctionBufferizer):
         self._copy_kernels = copy_kernels
         self._alignment = alignment
 
-    def _is_aligned(self, offsets: Iterable[int], size: int) -> bool:
-        """Whether all multiples of these numbers of elements, of `size` bytes, are aligned."""
-        return self._alignment == 1 or all(offset * size % self._alignment == 0 for offset in offsets)
-
     def _allocate_all(self) -> None:
         storages = self._assignment.temporaries()
         self.plan = plan_memory([storage.lifetime() for storage in storages])
@@ -206,18 +202,19 @@ class _EntryBufferizer(FunctionBufferizer):
         before = op if isinstance(op, tensor.ExtractSliceOp) else without_reshapes(op.source).owner
         assert isinstance(before, Operation)
         base = storage.base
+        static, dynamic = offset_terms(op, whole.type.get_shape())
+        size = element_bytes(whole.type.element_type)
         offset = self._slice_offsets.get(storage)
         if offset is None:
-            static, dynamic = offset_terms(op, whole.type.get_shape())
             start = None if base.home is not None else self._starts[base]
-            scale = 1 if base.home is not None else element_bytes(whole.type.element_type)
+            scale = 1 if base.home is not None else size
             offset = self._slice_offsets[storage] = self._sum(start, static, dynamic, scale, before)
         shape = type_.get_shape()
         part = slice_type(type_.element_type, shape)
         if base.home is None:
             view = insert_before(self._view(self._arena, offset, type_), before)
-            static, dynamic = offset_terms(op, whole.type.get_shape())
-            if self._is_aligned((static, *[stride for _, stride in dynamic]), element_bytes(whole.type.element_type)):
+            steps = (static, *[stride for _, stride in dynamic])
+            if self._alignment == 1 or all(step * size % self._alignment == 0 for step in steps):
                 return view
             return insert_before(memref.CastOp.create(operands=[view], result_types=[part]), before)
         cast = self._reinterpret_cast(self._memref(base, whole.type), offset, part, row_major_strides(shape))

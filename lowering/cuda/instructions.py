@@ -19,12 +19,12 @@ from tenon.dialects.upstream.nvgpu import (
     MmaSyncOp,
 )
 from tenon.dialects.upstream.nvvm import FenceProxyOp, WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
-from tenon.dialects.upstream.warpgroup import REPEAT, ROWS, SPAN, WarpgroupMmaOp
+from tenon.dialects.upstream.warpgroup import REPEAT, SPAN, WarpgroupMmaOp
 from tenon.lowering.cuda.kernel_writer import KernelWriter
 from tenon.lowering.instructions.table import INSTRUCTIONS
+from tenon.lowering.instructions.warpgroup import wgmma_name
+from tenon.lowering.steps.tile_copies import RUN
 
-RUN = 16
-"""Bytes that trade places in rows of operands; of a leading dimension that is not read, what others write there."""
 ELEMENTS: dict[Attribute, str] = {
     BFloat16Type(): "bf16",
     Float16Type(): "f16",
@@ -98,7 +98,7 @@ def emit_fence_proxy(writer: KernelWriter, op: FenceProxyOp) -> None:
 def emit_warpgroup_mma(writer: KernelWriter, op: WarpgroupMmaOp) -> None:
     assert isinstance(op.a.type, MemRefType)
     element, columns = ELEMENTS.get(op.a.type.element_type), op.columns.value.data
-    function = f"tn_wgmma_m{ROWS}n{columns}k16_{element}"
+    function = wgmma_name(columns, element)
     if function not in INSTRUCTIONS:
         raise writer.error(f"{op.name} of {op.a.type} has no instruction for {columns} columns")
     transposed = [op.transpose_a is not None, op.transpose_b is not None]

@@ -53,8 +53,7 @@ class MatrixProducts:
 
     def sums(self, element: Attribute) -> Registers:
         """The array of the sums, those of an instruction last."""
-        loops = (self.row, self.column, self.half, self.pair)
-        return Registers(self.code.allocate(element, [loop.extent for loop in loops], REGISTERS), loops)
+        return self.code.array(element, (self.row, self.column, self.half, self.pair))
 
     def add(self, sums: Registers) -> None:
         """Add the products of one iteration of the depth, where the loops around are."""

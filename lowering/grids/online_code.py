@@ -8,7 +8,7 @@ from functools import partial
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, i1, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tenon.lowering.grids.statement_code import StatementCode
 from tenon.lowering.grids.thread_code import Registers
@@ -36,9 +36,7 @@ class OnlineCode(StatementCode):
         self._emit_each(before)
         if not self._is_read(online.maximum, self.nest.statements[behind:]):
             # What is NaN has exponentials that are: the largest of the others is enough.
-            for op in online.maximum.statement.body.ops:
-                if isinstance(op, arith.MaximumfOp):
-                    op.properties["fastmath"] = arith.FastMathFlagsAttr([arith.FastMathFlag.NO_NANS])
+            _allow(online.maximum, arith.MaximumfOp, arith.FastMathFlag.NO_NANS)
         rows = _Rows(self, online)
         outside = self.held
 
@@ -70,9 +68,7 @@ class OnlineCode(StatementCode):
         times that of the approximation."""
         operands = [known for known in self.nest.contractions if known.left.place == statement.outputs[0].place]
         if any(isinstance(factor_of(known.statement, known.left).owner, arith.TruncFOp) for known in operands):
-            for op in statement.statement.body.ops:
-                if isinstance(op, math.ExpOp):
-                    op.properties["fastmath"] = arith.FastMathFlagsAttr([arith.FastMathFlag.APPROX_FUNC])
+            _allow(statement, math.ExpOp, arith.FastMathFlag.APPROX_FUNC)
 
     def _limits(self, loop: Loop, visible: VisibleAxes) -> Limits:
         """The first piece of which a row of the block sees something, and the end of these."""
@@ -109,6 +105,13 @@ class OnlineCode(StatementCode):
         code.over(total.loops, add)
 
 
+def _allow(statement: NestStatement, kind: type[Operation], flag: arith.FastMathFlag) -> None:
+    """Set a flag of the operations of a kind in a body."""
+    for op in statement.statement.body.ops:
+        if isinstance(op, kind):
+            op.properties["fastmath"] = arith.FastMathFlagsAttr([flag])
+
+
 class _Rows:
     """What registers have of the pieces so far: the largest elements, and sums."""
 
@@ -126,10 +129,8 @@ class _Rows:
         self.sums: dict[tuple[object, ...], Registers] = {}
         for statement in online.sums:
             (output,) = statement.outputs
-            kind = element_type(output.access.buffer)
-            products = writer.products_of(statement)
-            array = code.registers(kind, code.nest.loops_of(output.axes)) if products is None else products.sums(kind)
-            self._fill(array, code.zero(kind))
+            array = writer.accumulators(statement, output)
+            self._fill(array, code.zero(element_type(output.access.buffer)))
             self.sums[output.place] = array
 
     def _fill(self, array: Registers, value: SSAValue) -> None:

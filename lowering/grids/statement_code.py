@@ -185,18 +185,20 @@ class StatementCode(BodyCode):
             return None
         return self.code.registers(element_type(output.access.buffer), self.nest.loops_of(output.axes))
 
+    def accumulators(self, statement: NestStatement, output: NestAccess) -> Registers:
+        """Registers in which a statement that combines has its results: those of a product as its instruction wants."""
+        element, products = element_type(output.access.buffer), self.products_of(statement)
+        if products is not None:
+            return products.sums(element)
+        return self.code.registers(element, self.nest.loops_of(output.axes))
+
     def _reduce(
         self, statement: NestStatement, inner: Sequence[Loop], written_out: Sequence[Loop], lasting: Held
     ) -> None:
         """A statement that combines: accumulators in registers, from their initial values to what all threads have."""
         generic, across = statement.statement, bound_reductions(self.nest, statement)
         products = self.products_of(statement)
-        arrays = [
-            self.code.registers(element_type(output.access.buffer), self.nest.loops_of(output.axes))
-            if products is None
-            else products.sums(element_type(output.access.buffer))
-            for output in statement.outputs
-        ]
+        arrays = [self.accumulators(statement, output) for output in statement.outputs]
         selection = None
         if across and (chosen := chosen_by(statement)) is not None:
             selection = SelectionCode(self.code, statement, chosen, arrays)

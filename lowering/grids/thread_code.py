@@ -204,7 +204,11 @@ class ThreadCode:
         the loop `last`, if it is given."""
         kept = [loop for loop in loops if loop.written_out]
         kept.sort(key=lambda loop: 2 if loop is last else int(loop.vector))
-        return Registers(self.allocate(element, [loop.extent for loop in kept], REGISTERS), tuple(kept))
+        return self.array(element, kept)
+
+    def array(self, element: Attribute, loops: Sequence[Loop]) -> Registers:
+        """An array of registers for each iteration of loops, in this order."""
+        return Registers(self.allocate(element, [loop.extent for loop in loops], REGISTERS), tuple(loops))
 
     def allocate(
         self, element: Attribute, shape: Sequence[int], space: IntegerAttr, alignment: int | None = None
@@ -216,11 +220,7 @@ class ThreadCode:
 
     def register(self, array: Registers) -> list[SSAValue]:
         """The indices of the element of an array that the thread is at."""
-        first = [array.in_turns and loop.rotated for loop in array.loops]
-        places = [
-            Position() if is_first else self.positions[loop.name]
-            for loop, is_first in zip(array.loops, first, strict=True)
-        ]
+        places = [Position() if array.in_turns and loop.rotated else self.positions[loop.name] for loop in array.loops]
         return [self.builder.index(place) for place in places]
 
     def load(self, source: SSAValue, indices: Sequence[SSAValue]) -> SSAValue:

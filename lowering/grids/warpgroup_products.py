@@ -13,7 +13,7 @@ from xdsl.ir import Attribute
 from tenon.dialects.upstream.nvvm import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
 from tenon.dialects.upstream.warpgroup import WarpgroupMmaOp
 from tenon.lowering.grids.matrix_products import is_transposed, result_loops
-from tenon.lowering.grids.thread_code import REGISTERS, Registers, ThreadCode
+from tenon.lowering.grids.thread_code import Registers, ThreadCode
 from tenon.lowering.grids.tiles import SharedTile
 from tenon.lowering.loop_ir.builder import Position
 from tenon.lowering.steps.nest import Bind, Contraction, Loop
@@ -36,8 +36,7 @@ class WarpgroupProducts:
 
     def sums(self, element: Attribute) -> Registers:
         """The array of the sums, those of an instruction last."""
-        loops = (*self.rows, *self.columns, self.half, self.pair)
-        return Registers(self.code.allocate(element, [loop.extent for loop in loops], REGISTERS), loops)
+        return self.code.array(element, (*self.rows, *self.columns, self.half, self.pair))
 
     def add(self, sums: Registers) -> None:
         """Begin the products of one iteration of the depth, where the loops around are."""

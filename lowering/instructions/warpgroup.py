@@ -11,18 +11,26 @@ WARPGROUP: Digits = (*ACROSS, (4, 16, 0))
 COLUMNS = (8, 16, 32, 64, 96, 128, 160, 192, 224, 256)
 
 
+def wgmma_name(columns: int, element: str | None, suffix: str = "") -> str:
+    """What the product of 64 rows by so many columns is called."""
+    return f"tn_wgmma_m64n{columns}k{_depth(element)}_{element}{suffix}"
+
+
+def _depth(element: str | None) -> int:
+    return 8 if element == "tf32" else 16
+
+
 def wgmma(columns: int, element: str, a_in_registers: bool) -> Instruction:
     """D of 64 rows, B from shared memory; A from shared memory or from registers."""
-    depth, count = (8 if element == "tf32" else 16), columns // 2
-    shape, suffix = f"m64n{columns}k{depth}", "_registers" if a_in_registers else ""
-    name = f"tn_wgmma_{shape}_{element}{suffix}"
+    depth, count = _depth(element), columns // 2
+    name = wgmma_name(columns, element, "_registers" if a_in_registers else "")
     a_count = 4 if a_in_registers else 1
     b, scale = count + a_count, count + a_count + 1
     transposes = [] if element == "tf32" else ["BT"] if a_in_registers else ["AT", "BT"]
     a_places = f"{{{', '.join(f'%{count + i}' for i in range(4))}}}" if a_in_registers else f"%{count}"
     immediates = "".join(f", %{scale + 1 + i}" for i in range(len(transposes)))
     d = ", ".join(f"%{i}" for i in range(count))
-    form = f"wgmma.mma_async.sync.aligned.{shape}.f32.{element}.{element}"
+    form = f"wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.f32.{element}.{element}"
     product = f"{form} {{{d}}}, {a_places}, %{b}, p, 1, 1{immediates};"
     ptx = f"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{scale}, 0;\\n{product}\\n}}"
     a_inputs = ", ".join(f'"r"(a[{i}])' for i in range(4)) if a_in_registers else '"l"(a)'

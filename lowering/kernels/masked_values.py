@@ -32,6 +32,14 @@ class Band:
     lower: float = -inf
     upper: float = inf
 
+    @property
+    def limits(self) -> tuple[int | None, int | None]:
+        """How far the second is ahead at least, and how far it is not any more; `None` where that has no limit."""
+        return (
+            None if isinf(self.lower) else int(self.lower),
+            None if isinf(self.upper) else int(self.upper) + 1,
+        )
+
     def contains(self, other: Band) -> bool:
         """Whether the places of `other` are among these."""
         return (self.row, self.column) == (other.row, other.column) and (

@@ -24,7 +24,6 @@ where the mask makes a factor zero, the other one is taken to be finite.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isinf
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import FloatAttr, ModuleOp
@@ -67,11 +66,7 @@ def _mark(function: func.FuncOp) -> None:
         if columns is not None and _changes_nothing(kernel, rows, columns, band):
             for position, column in columns.items():
                 statement = statements[position]
-                write_visible(statement, Visible(column, rows[position], _finite(band.lower), _finite(band.upper + 1)))
-
-
-def _finite(bound: float) -> int | None:
-    return None if isinf(bound) else int(bound)
+                write_visible(statement, Visible(column, rows[position], *band.limits))
 
 
 def _changes_nothing(kernel: Kernel, rows: SharedLoop, columns: dict[int, int], band: Band) -> bool:

@@ -63,15 +63,14 @@ class Contract(Step):
             return f"no statement reduces axis {loop.axis}"
         if (known := nest.contraction_of(statement)) is not None:
             return f"loop {known.depth.name} is contracted already"
-        if self.by == WGMMA:
-            if nest.contractions or nest.online is not None or not loop.in_order:
-                return f"{WGMMA} is for one product of a kernel, along a loop in order"
-            return next(warpgroup_obstacles(nest, statement, loop), None)
-        if any(other.in_flight for other in nest.contractions):
+        by_warpgroups = self.by == WGMMA
+        is_alone = not nest.contractions and nest.online is None and loop.in_order
+        if any(other.in_flight for other in nest.contractions) or (by_warpgroups and not is_alone):
             return f"{WGMMA} is for one product of a kernel, along a loop in order"
-        return next(self._obstacles(nest, loop, statement), None)
+        obstacles = warpgroup_obstacles if by_warpgroups else self._obstacles
+        return next(obstacles(nest, statement, loop), None)
 
-    def _obstacles(self, nest: Nest, loop: Loop, statement: NestStatement) -> Iterator[str]:
+    def _obstacles(self, nest: Nest, statement: NestStatement, loop: Loop) -> Iterator[str]:
         product, instruction = matrix_product(statement), matrix_instruction(statement, nest.machine)
         if isinstance(product, str) or isinstance(instruction, str):
             yield product if isinstance(product, str) else str(instruction)

@@ -14,18 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tenon.dialects.upstream.warpgroup import ROWS, SPAN
 from tenon.lowering.steps.nest import Bind, Loop, Nest, NestAccess, NestStatement, Space
 from tenon.lowering.steps.products import MatrixProduct, matrix_product, warpgroup_instruction
 from tenon.lowering.steps.tile_copies import RUN, SWIZZLES, tile_sizes
 
-ROWS = 64
-"""Of a product."""
 PART = 16
 """Rows of these that a warp has."""
 DEPTH = 16
 """Neighbours along the reduced axis that one instruction takes."""
-SPAN = RUN * max(SWIZZLES)
-"""Bytes of a row in shared memory."""
 
 
 def columns_of(nest: Nest, product: MatrixProduct) -> int:
@@ -41,7 +38,8 @@ def warpgroup_obstacles(nest: Nest, statement: NestStatement, loop: Loop) -> Ite
     if isinstance(product, str):
         yield product
         return
-    instruction = warpgroup_instruction(statement, nest.machine, columns_of(nest, product))
+    columns = columns_of(nest, product)
+    instruction = warpgroup_instruction(statement, nest.machine, columns)
     if isinstance(instruction, str):
         yield instruction
         return
@@ -51,18 +49,15 @@ def warpgroup_obstacles(nest: Nest, statement: NestStatement, loop: Loop) -> Ite
         yield f"operands are copied along {product.reduced}, not {loop.axis}"
     if (loop.extent, loop.stride) != (DEPTH, 1):
         yield f"wgmma takes {DEPTH} neighbours along {loop.axis}, loop {loop.name} has {loop.extent}"
-    yield from _thread_obstacles(nest, product)
+    yield from _thread_obstacles(nest, product, columns)
     tiles = [nest.tiles.get(access.buffer) for access in (product.left, product.right)]
     if len({tile.at if tile is not None else None for tile in tiles}) != 1:
         yield "operands are copied at different loops"
-    for access, axis, size in (
-        (product.left, product.row, ROWS),
-        (product.right, product.column, columns_of(nest, product)),
-    ):
+    for access, axis, size in ((product.left, product.row, ROWS), (product.right, product.column, columns)):
         yield from _operand_obstacles(nest, access, axis, size, loop.axis)
 
 
-def _thread_obstacles(nest: Nest, product: MatrixProduct) -> Iterator[str]:
+def _thread_obstacles(nest: Nest, product: MatrixProduct, columns: int) -> Iterator[str]:
     """What of the loops along rows and columns is not as a warpgroup deals its result out."""
     row, column = nest.loops_of([product.row]), nest.loops_of([product.column])
     warps, lanes = nest.bound(Bind.WARP), nest.bound(Bind.LANE)
@@ -85,7 +80,7 @@ def _thread_obstacles(nest: Nest, product: MatrixProduct) -> Iterator[str]:
         yield f"what takes turns is along {product.column}"
     if not any(loop.vector for loop in column):
         yield f"the two elements along {product.column} are a vector"
-    for loops, size in ((row, ROWS), (column, columns_of(nest, product))):
+    for loops, size in ((row, ROWS), (column, columns)):
         own = (*warps[-1:], *lanes, *[loop for loop in column if loop.rotated])
         around = [loop for loop in loops if loop not in own and not loop.written_out]
         around += [loop for loop in row if loop.written_out and loop.stride >= ROWS] if loops is row else []

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf, isinf
+from math import inf
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr
@@ -85,6 +85,14 @@ def _combination(statement: NestStatement) -> Operation | None:
     return combining_op(generic.body, generic.accumulators[0])
 
 
+def _term(statement: NestStatement) -> SSAValue:
+    """What a statement combines with what it has."""
+    total = _combination(statement)
+    assert total is not None
+    (term,) = [operand for operand in total.operands if operand is not statement.statement.accumulators[0]]
+    return term
+
+
 def _obstacles(nest: Nest, axis: str, found: _Found) -> Iterator[str]:
     largest, sums = found
     inside = [n for n, s in enumerate(nest.statements) if axis in s.axes]
@@ -115,9 +123,7 @@ def _obstacles(nest: Nest, axis: str, found: _Found) -> Iterator[str]:
 def _visible(nest: Nest, axis: str, largest: NestStatement) -> VisibleAxes | None:
     """The band outside of which elements are -inf, and their exponentials 0."""
     generic = largest.statement
-    total = _combination(largest)
-    assert total is not None
-    (element,) = [operand for operand in total.operands if operand is not generic.accumulators[0]]
+    element = _term(largest)
     column = largest.axes.index(axis)
     for op in generic.body.ops:
         band = band_of(op.cond) if isinstance(op, arith.SelectOp) else None
@@ -128,8 +134,7 @@ def _visible(nest: Nest, axis: str, largest: NestStatement) -> VisibleAxes | Non
         if masked_values(generic.body, {}, band).get(element) != -inf:
             continue
         if all(_vanishes(s, largest, row, axis, band) for s in nest.statements if _is_exponential(s, largest)):
-            lower, upper = band.lower, band.upper
-            return VisibleAxes(row, None if isinf(lower) else int(lower), None if isinf(upper) else int(upper) + 1)
+            return VisibleAxes(row, *band.limits)
     return None
 
 
@@ -165,11 +170,8 @@ def _is_exponential(statement: NestStatement, largest: NestStatement) -> bool:
 def _adds_multiples(statement: NestStatement, exponentials: set[SSAValue]) -> bool:
     """Whether each term of a sum is one of `exponentials`, rounded or multiplied by something else."""
     generic = statement.statement
-    total = _combination(statement)
-    assert total is not None
     arguments = [b for b, a in zip(generic.body.args, statement.inputs, strict=False) if a.buffer in exponentials]
-    (term,) = [operand for operand in total.operands if operand is not generic.accumulators[0]]
-    return len(arguments) == 1 and _multiplicity(term, arguments[0]) == 1
+    return len(arguments) == 1 and _multiplicity(_term(statement), arguments[0]) == 1
 
 
 def _multiplicity(value: SSAValue, argument: SSAValue) -> int:

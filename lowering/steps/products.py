@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from tenon.dialects.families.monoid import combining_op
 from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.instructions.table import INSTRUCTIONS
-from tenon.lowering.instructions.warpgroup import COLUMNS
+from tenon.lowering.instructions.warpgroup import COLUMNS, wgmma_name
 from tenon.lowering.kernels.statement import LoopKind
 from tenon.lowering.steps.nest import Nest, NestAccess, NestStatement
 from tenon.passes.machine import Gpu
@@ -131,7 +131,7 @@ def warpgroup_instruction(statement: NestStatement, machine: Gpu, columns: int) 
         return "operands of wgmma are in memory, not rounded before they are multiplied"
     if form.name not in IN_SHARED:
         return f"operands of wgmma are {' or '.join(IN_SHARED)} here, not {form.name}"
-    found = INSTRUCTIONS.get(f"tn_wgmma_m64n{columns}k16_{form.name}")
+    found = INSTRUCTIONS.get(wgmma_name(columns, form.name))
     return found if found is not None else f"wgmma has {', '.join(map(str, COLUMNS))} columns, not {columns}"
 
 
@@ -144,7 +144,11 @@ def _form(statement: NestStatement, machine: Gpu) -> _Form | str:
     if product is None or len(elements) != 1:
         return f"no instruction multiplies {shown}"
     for form in (*FORMS, *([ROUNDED] if machine.tf32 else [])):
-        if elements == {form.element} and accumulator.type == form.sums and _is_plain(statement, product, form):
+        if (
+            elements == {form.element}
+            and accumulator.type == form.sums
+            and _is_plain(statement, product, factors, form)
+        ):
             return form
     hint = f", and {TF32} is not allowed" if elements == {ROUNDED.element} else ""
     return f"no instruction adds products of {shown} to {accumulator.type}{hint}"
@@ -157,19 +161,17 @@ def factor_of(statement: NestStatement, access: NestAccess) -> SSAValue:
     return users[0].results[0] if len(users) == 1 and isinstance(users[0], arith.TruncFOp) else argument
 
 
-def _is_plain(statement: NestStatement, product: Operation, form: _Form) -> bool:
-    """Whether a body is the sum of the product of its operands, rounded and extended as the form says, and nothing
+def _is_plain(statement: NestStatement, product: Operation, factors: Sequence[SSAValue], form: _Form) -> bool:
+    """Whether a body is the sum of the product of two `factors`, rounded and extended as the form says, and nothing
     else."""
-    factors: Sequence[object] = [value.owner for value in product.operands]
+    sources = list(product.operands)
     if form.extension is not None:
-        if not all(isinstance(factor, form.extension) for factor in factors):
+        extended = [source.owner for source in sources]
+        if not all(isinstance(op, form.extension) for op in extended):
             return False
-        sources = [factor.operands[0] for factor in factors if isinstance(factor, Operation)]
-    else:
-        sources = list(product.operands)
-    rounded = [source for source in sources if isinstance(source.owner, arith.TruncFOp)]
-    sources = [source.owner.operands[0] if source in rounded else source for source in sources]  # pyright: ignore
-    if not all(isinstance(source, BlockArgument) for source in sources) or sources[0] is sources[1]:
+        sources = [op.operands[0] for op in extended if isinstance(op, Operation)]
+    if len(factors) != 2 or set(sources) != set(factors):
         return False
+    rounded = sum(isinstance(factor.owner, arith.TruncFOp) for factor in factors)
     ops = [op for op in statement.statement.body.ops if not isinstance(op, linalg.ops.YieldOp)]
-    return len(ops) == (2 if form.extension is None else 4) + len(rounded)
+    return len(ops) == (2 if form.extension is None else 4) + rounded

@@ -37,9 +37,8 @@ from tenon.dialects.definition.traits import KeepsMemory, KnownValue, states
 from tenon.dialects.families import ElementwiseOp, ReductionOp
 from tenon.dialects.types.types import is_known
 from tenon.passes.fuse.dimensions import Dimension, Dimensions, Reshapes, is_cut, known_shape
-from tenon.passes.fuse.sum_in_steps import axes_of
 from tenon.passes.fuse.unit_dimensions import adopt_unit_dimensions
-from tenon.passes.iteration import iteration_of
+from tenon.passes.iteration import axes_of, iteration_of
 from tenon.passes.machine import Machine
 from tenon.passes.simplify.dce import Effects, erase_dead_ops, functions_by_name
 

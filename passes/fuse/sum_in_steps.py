@@ -31,11 +31,11 @@ from xdsl.rewriter import Rewriter
 
 from tenon.dialects.families import ElementwiseOp, ReductionOp
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
-from tenon.dialects.types.shapes import normalize_axes
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import compute_type, element_of, is_static, shape_of
 from tenon.passes.fuse.planner import FEWEST_ROWS
 from tenon.passes.fuse.row_sums import COMBINED
+from tenon.passes.iteration import axes_of
 from tenon.passes.simplify.dce import functions_by_name
 
 SHORTEST = 64
@@ -79,12 +79,6 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
 
 def _elements(value: SSAValue) -> int:
     return estimate(prod(_shape(value)))
-
-
-def axes_of(op: ReductionOp) -> tuple[int, ...]:
-    """The axes that a reduction combines elements along."""
-    axis = op.settings["axis"]
-    return tuple(normalize_axes((axis,) if isinstance(axis, int) else axis, len(_shape(op.operands[0]))))
 
 
 def _reduces_rows(op: ReductionOp) -> bool:

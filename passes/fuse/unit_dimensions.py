@@ -26,8 +26,7 @@ from tenon.dialects.families import ReductionOp
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import is_known
 from tenon.passes.fuse.dimensions import Reshapes, is_cut, known_shape
-from tenon.passes.fuse.sum_in_steps import axes_of
-from tenon.passes.iteration import iteration_of
+from tenon.passes.iteration import axes_of, iteration_of
 
 Shape = tuple[int, ...]
 

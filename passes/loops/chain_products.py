@@ -32,9 +32,9 @@ from tenon.dialects.families.iteration_space import ACROSS
 from tenon.dialects.ops.elementwise.arithmetic import DivideOp, SubtractOp
 from tenon.dialects.ops.elementwise.constant import CastOp
 from tenon.dialects.ops.elementwise.elementary import ExpOp
-from tenon.dialects.types.shapes import normalize_axes
 from tenon.dialects.types.types import element_of, is_static, shape_of
-from tenon.passes.iteration import iteration_of
+from tenon.dialects.upstream.walking import ops_of
+from tenon.passes.iteration import axes_of, iteration_of
 
 CHAINED = "chained"
 """The attribute."""
@@ -49,15 +49,13 @@ class ChainProductsPass(ModulePass):
     name = "chain-products"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        blocks = [block for inner in op.walk() for region in inner.regions for block in region.blocks]
         number = 0
-        for block in blocks:
-            for product in [inner for inner in block.ops if isinstance(inner, ContractionOp)]:
-                chain = _chain(product)
-                if chain is not None:
-                    for member in chain.rewritten():
-                        member.attributes[CHAINED] = IntegerAttr(number, i64)
-                    number += 1
+        for product in ops_of(op, ContractionOp):
+            chain = _chain(product)
+            if chain is not None:
+                for member in chain.rewritten():
+                    member.attributes[CHAINED] = IntegerAttr(number, i64)
+                number += 1
 
 
 @dataclass(frozen=True)
@@ -155,9 +153,7 @@ def _row_reduction(value: SSAValue, combine: str) -> ReductionOp | None:
     op = value.owner
     if not isinstance(op, ReductionOp) or combine != op.COMBINE or not op.settings["keepdims"]:
         return None
-    axis, rank = op.settings["axis"], len(shape_of(op.operands[0].type) or ())
-    axes = normalize_axes((axis,) if isinstance(axis, int) else axis, rank)
-    return op if tuple(axes) == (rank - 1,) else None
+    return op if axes_of(op) == (len(shape_of(op.operands[0].type) or ()) - 1,) else None
 
 
 def _scored(scores: SSAValue) -> list[Operation] | None:
