@@ -137,7 +137,8 @@ class JitFunction(NativeCalls):
         epoch = int(EPOCH[0])
         order = tuple(kwargs)
         face = face_of((*args, *kwargs.values()))  # most often, some argument is one itself
-        if face is not None or (face := face_of(flatten((args, kwargs))[0])) is not None:
+        given = [] if face is not None else flatten((args, kwargs))[0]
+        if face is not None or (face := face_of(given)) is not None:
             return face(self, args, kwargs)
         out = kwargs.pop("out", None) if "out" in kwargs and self.parameters.take_out else None
         leaves, structure = self.parameters.take_apart(args, kwargs)
@@ -155,7 +156,7 @@ class JitFunction(NativeCalls):
         kind = key, order, id(compiled.guards)
         if self.device != "cpu":
             if out is None and ran is None and autocast_element() is None:
-                kind = *kind, tuple(map(type, flatten(call)[0]))
+                kind = *kind, tuple(map(type, given))
                 self._device_calls.learn(kind, lambda: compiled.device_call(*call), epoch)
         elif autocast_element() is None and self._dispatch.wants(kind, epoch):
             given = kwargs if out is None else {name: kwargs.get(name, out) for name in order}

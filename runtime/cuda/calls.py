@@ -23,7 +23,6 @@ from tenon.runtime.arguments.arguments import Static
 from tenon.runtime.arguments.tree import Structure, layout
 from tenon.runtime.call.donation import Donated
 from tenon.runtime.call.steps import is_unchanging
-from tenon.runtime.cuda.device_cuda import cupy_module
 from tenon.runtime.epoch import EPOCH
 
 if TYPE_CHECKING:
@@ -131,6 +130,8 @@ class _Writer:
     """The lines of a call, the values that they name, and the expressions of the addresses of arrays."""
 
     def __init__(self, ordinal: int) -> None:
+        from tenon.runtime.cuda.device_cuda import cupy_module
+
         cupy = cupy_module()
         self._values: dict[str, Any] = {
             "__name__": __name__,  # so that its frames are known as ours
@@ -192,13 +193,12 @@ class _Writer:
         how = layout(kind)
         self._require(f"type({name}) is {self.constant(type(value))}")
         if how == "constant":
-            same = "is" if value is None or callable(value) else "=="
-            self._require(f"{name} {same} {self.constant(value)}")
+            self._same(name, value)
         elif how in ("tuple", "list"):
             self._require(f"len({name}) == {len(value)}")
             for number, (inner, child) in enumerate(zip(value, structure.children, strict=True)):
                 self._open(f"{name}[{number}]", inner, child)
-        elif how == "dict" and type(value) is dict:
+        elif how == "dict":
             self._require(f"tuple({name}) == {self.constant(tuple(value))}")
             for (key, inner), child in zip(value.items(), structure.children, strict=True):
                 self._open(f"{name}[{self.constant(key)}]", inner, child)
@@ -229,17 +229,18 @@ class _Writer:
             self._require(f"type({name}) is {self.constant(kind)} and {keys}")
             for key, inner in value.items() if kind is dict else enumerate(value):
                 self._same(f"{name}[{self.constant(key)}]", inner)
+        elif kind in (int, str):
+            self._require(f"type({expression}) is {self.constant(kind)} and {expression} == {self.constant(value)}")
         elif is_unchanging(value):
             self._require(f"{expression} is {self.constant(value)}")
         else:
             raise OtherwiseError(f"a {kind.__name__} may change")
 
     def _leaf(self, name: str, value: Any) -> None:
-        if isinstance(value, Static) and type(value.value) in (int, bool, str, type(None)):
-            kind, known = self.constant(type(value.value)), self.constant(value.value)
-            self._require(f"type({name}) is {kind} and {name} == {known}")
+        if isinstance(value, Static):
+            self._same(name, value.value)
             return
-        if isinstance(value, Static) or type(value) is not self._values["Array"]:
+        if type(value) is not self._values["Array"]:
             raise OtherwiseError(f"a {type(value).__name__} is no array of CuPy")
         whole = f"{name}._c_contiguous" if self._has_flag else f"{name}.flags.c_contiguous"
         shape, dtype = self.constant(tuple(value.shape)), self.constant(value.dtype)
