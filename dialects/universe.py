@@ -1,8 +1,29 @@
-"""The dialects that registered ops make up, as xDSL loads them."""
+"""The dialects that registered ops make up, and those of upstream that xDSL lacks in part, as xDSL loads them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
+
 from xdsl.ir import Dialect
+
+
+def _upstream(module: str, name: str) -> Callable[[], Dialect]:
+    """How to get a dialect of `dialects.upstream`."""
+    return lambda: getattr(import_module(f"tenon.dialects.upstream.{module}"), name)
+
+
+UPSTREAM = {
+    "amx": _upstream("amx", "Amx"),
+    "arith": _upstream("vector_arith", "VectorArith"),
+    "gpu": _upstream("gpu_shuffle", "GpuWithShuffle"),
+    "memref": _upstream("prefetch", "MemRefWithPrefetch"),
+    "nvgpu": _upstream("nvgpu", "NvGpu"),
+    "nvvm": _upstream("nvvm", "NVVM"),
+    "vector": _upstream("vector_contract", "ContractingVector"),
+    "warpgroup": _upstream("warpgroup", "Warpgroup"),
+}
+"""Dialects that xDSL lacks, or has without what Tenon prints; made when they are asked for."""
 
 
 def tenon_dialect() -> Dialect:

@@ -36,29 +36,12 @@ def new_context() -> Context:
     """A context that knows the dialects of every stage."""
     from xdsl.dialects import func, linalg, math, scf, tensor
 
-    from tenon.dialects.universe import registered_dialects
-    from tenon.dialects.upstream.amx import Amx
-    from tenon.dialects.upstream.gpu_shuffle import GpuWithShuffle
-    from tenon.dialects.upstream.nvgpu import NvGpu
-    from tenon.dialects.upstream.nvvm import NVVM
-    from tenon.dialects.upstream.prefetch import MemRefWithPrefetch
-    from tenon.dialects.upstream.vector_arith import VectorArith
-    from tenon.dialects.upstream.vector_contract import ContractingVector
-    from tenon.dialects.upstream.warpgroup import Warpgroup
+    from tenon.dialects.universe import UPSTREAM, registered_dialects
     from tenon.runtime.store.resources import builtin_dialect
 
     ctx = Context()
-    upstream = (
-        builtin_dialect(),
-        func.Func,
-        VectorArith,
-        math.Math,
-        linalg.Linalg,
-        tensor.Tensor,
-        MemRefWithPrefetch,
-        scf.Scf,
-    )
-    for dialect in (*upstream, ContractingVector, Amx, GpuWithShuffle, NvGpu, NVVM, Warpgroup, *registered_dialects()):
+    plain = (builtin_dialect(), func.Func, math.Math, linalg.Linalg, tensor.Tensor, scf.Scf)
+    for dialect in (*plain, *[load() for load in UPSTREAM.values()], *registered_dialects()):
         ctx.load_dialect(dialect)
     return ctx
 

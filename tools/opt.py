@@ -13,16 +13,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from importlib import import_module
 from importlib.metadata import version
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import IO, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Dialect
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.universe import Universe
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
@@ -36,6 +34,7 @@ from xdsl.utils.exceptions import (
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from tenon.dialects.support.suggestion import did_you_mean
+from tenon.dialects.universe import UPSTREAM
 from tenon.dialects.upstream.module_parser import ModuleParser
 from tenon.dialects.upstream.xdsl_corrections import correct_xdsl
 from tenon.lowering.pipeline import PASSES as LOWERING_PASSES
@@ -70,23 +69,6 @@ class PassFailure(Exception):
 _REPORTED = (DiagnosticException, ValueError, NotImplementedError)
 
 
-def _upstream(module: str, name: str) -> Callable[[], Dialect]:
-    """How to get a dialect of `dialects.upstream`."""
-    return lambda: getattr(import_module(f"tenon.dialects.upstream.{module}"), name)
-
-
-_CORRECTED = {
-    "amx": _upstream("amx", "Amx"),
-    "arith": _upstream("vector_arith", "VectorArith"),
-    "gpu": _upstream("gpu_shuffle", "GpuWithShuffle"),
-    "memref": _upstream("prefetch", "MemRefWithPrefetch"),
-    "nvgpu": _upstream("nvgpu", "NvGpu"),
-    "nvvm": _upstream("nvvm", "NVVM"),
-    "warpgroup": _upstream("warpgroup", "Warpgroup"),
-}
-"""Dialects that xDSL lacks, or has without what Tenon prints."""
-
-
 class TenonOptMain(xDSLOptMain):
     """The command: options, registration and the run; `main` turns errors into messages."""
 
@@ -114,7 +96,7 @@ class TenonOptMain(xDSLOptMain):
         # What Tenon prints must read back: its loops compare and convert vectors, which xDSL's own `arith` types as
         # scalars, they fetch ahead, and xDSL's text forms need correcting.
         correct_xdsl()
-        dialects = Universe.get_multiverse().all_dialects | TENON_UNIVERSE.all_dialects | _CORRECTED
+        dialects = Universe.get_multiverse().all_dialects | TENON_UNIVERSE.all_dialects | UPSTREAM
         for name, load in dialects.items():
             self.ctx.register_dialect(name, load)
 
