@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,13 @@ class Sampler:
     """
 
     generator: Seed = None
+    is_drawn: ClassVar[bool] = False
+    """Whether the last class to say what an epoch has says it by `drawn`, not by `__iter__`."""
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if vars(cls).keys() & {"drawn", "__iter__"}:
+            cls.is_drawn = "drawn" in vars(cls)
 
     def drawn(self, generator: np.random.Generator) -> Sequence[int]:
         """The indices of an epoch."""
@@ -127,16 +134,8 @@ class BatchSampler(Sampler):
 
 def order_of(sampler: Any, generator: np.random.Generator) -> list[Any]:
     """What a sampler gives in one epoch, drawn from `generator` unless it has one of its own."""
-    draws = isinstance(sampler, Sampler) and sampler.generator is None and _draws_last(type(sampler))
+    draws = isinstance(sampler, Sampler) and sampler.generator is None and sampler.is_drawn
     return list(sampler.drawn(generator) if draws else sampler)
-
-
-def _draws_last(kind: type[Sampler]) -> bool:
-    """Whether `drawn` is said by a class of its own, and `__iter__` by none that derives from it."""
-    drawn, iterated = [
-        next(n for n, base in enumerate(kind.__mro__) if name in vars(base)) for name in ("drawn", "__iter__")
-    ]
-    return kind.drawn is not Sampler.drawn and drawn <= iterated
 
 
 def batches_of(order: Sequence[Any], size: int, drop_last: bool) -> list[Any]:

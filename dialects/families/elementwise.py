@@ -11,6 +11,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import operand_def, result_def
 
 from tenon.dialects.definition.operands import scalar_operands, to_scalar
+from tenon.dialects.definition.promotion import own_element
 from tenon.dialects.definition.scalar import ScalarForms, convert, to_compute
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.batching import aligned_operands
@@ -27,6 +28,7 @@ from tenon.dialects.types.types import (
     compute_type,
     element_of,
     i1,
+    i64,
     is_bool,
     promote,
     shape_of,
@@ -151,17 +153,11 @@ class OfTruthValues(StructuredOp):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         result = super().apply(*args, **kwargs)
-        if not isinstance(result, Value) or not result.is_tensor:
-            return result
+        if not isinstance(result, Value) or not result.is_tensor or result.element_type != i64:
+            return result  # of truth values it is one of these
         operands, settings = cls.bind(args, kwargs)
-        is_of_truth = settings.get("start") is None and all(map(_is_truth, operands))
-        return ops.cast(result, dtype=i1) if is_of_truth else result
-
-
-def _is_truth(value: Any) -> bool:
-    if isinstance(value, Value):
-        return is_bool(value.element_type)
-    return isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool"
+        of_truth = settings.get("start") is None and all(is_bool(own_element(value, cls.name)) for value in operands)
+        return ops.cast(result, dtype=i1) if of_truth else result
 
 
 class PrimitiveOp(ElementwiseOp):

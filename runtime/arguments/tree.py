@@ -130,8 +130,13 @@ def _take_apart_sequence(node: Sequence[Any]) -> tuple[tuple[str, ...], Sequence
     return getattr(node, "_fields", None) or _indices(len(node)), node, ()
 
 
+def like_sequence(kind: type, items: Sequence[Any]) -> Any:
+    """A list or a tuple of a class, which may be a named one, of these items."""
+    return kind(*items) if hasattr(kind, "_fields") else kind(items)
+
+
 def _put_together_sequence(kind: type, names: tuple[str, ...], values: Sequence[Any], static: Any) -> Any:
-    return kind(*values) if hasattr(kind, "_fields") else kind(values)
+    return like_sequence(kind, values)
 
 
 def _take_apart_dict(node: dict[Any, Any]) -> tuple[tuple[str, ...], Sequence[Any], Any]:

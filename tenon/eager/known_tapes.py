@@ -68,7 +68,7 @@ class _Pull(NativeCalls):
         return tuple([values[-1]._new(array) for array in results])
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Known:
     """What is done for tapes of one key."""
 
@@ -85,11 +85,11 @@ class _Known:
     """The calls with arrays that are worth to be let go."""
     calls: tuple[Call, ...]
     """The calls of the tape, whose addresses are part of the key."""
+    unused: int = 0
+    """How many of them there are, if the tape is long and has not come again."""
 
 
 _KNOWN: dict[Hashable, _Known] = {}
-_UNUSED: dict[Hashable, int] = {}
-"""How many calls long tapes have whose programs were used once."""
 _SEEN: BoundedCache[tuple[Call, ...]] = BoundedCache(1024)
 """The calls of tapes that have gone by the programs of these."""
 _epoch = -1
@@ -113,20 +113,19 @@ def backward_of_known(
         key = key, tuple([leaf in wanted for leaf in leaves])
     if _epoch != EPOCH[0]:
         _KNOWN.clear()
-        _UNUSED.clear()
         _epoch = int(EPOCH[0])
     known = _KNOWN.get(key)
-    if known is not None and _UNUSED:
-        _UNUSED.pop(key, None)
-    if known is None and len(nodes) >= _LONG and not checks_gradients():
-        if sum(_UNUSED.values()) >= _WASTED and _SEEN.get(key) is None:
+    if known is not None:
+        known.unused = 0
+    else:
+        is_long = len(nodes) >= _LONG and not checks_gradients()
+        if is_long and sum(other.unused for other in _KNOWN.values()) >= _WASTED and _SEEN.get(key) is None:
             _SEEN[key] = tuple([node.call for node in nodes])
             return _by_calls(root, seed, new, wanted, retain=retain)
-        _UNUSED[key] = len(nodes)
-    if known is None:
         if len(_KNOWN) >= _MOST:
             _KNOWN.clear()
         known = _made(root, nodes, leaves, new, wanted)
+        known.unused = len(nodes) if is_long else 0
         if not checks_gradients():  # what is checked names the lines of one tape
             _KNOWN[key] = known
     read = functions.gather(nodes, known.plan, known.seed if seed is None else seed)

@@ -23,6 +23,7 @@ from tenon.eager.recording import Stored
 from tenon.eager.tape import Array
 from tenon.eager.tensor import Handle, Parameter, Tensor
 from tenon.runtime.arguments.frozen import FREEZING
+from tenon.runtime.arguments.tree import like_sequence
 from tenon.runtime.evaluate import evaluate
 from tenon.runtime.tracing.trace import is_tracing_for_later
 
@@ -145,20 +146,23 @@ def as_arrays(value: Any) -> Any:
         made.update({key: as_arrays(item) for key, item in value.items()})
         return made
     items = [as_arrays(item) for item in value]
-    return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return like_sequence(type(value), items)
 
 
 def _offers(value: Any) -> bool:
-    if isinstance(value, list | tuple | dict):
-        return any(map(_offers, value.values() if isinstance(value, dict) else value))
-    return type(value) is Offered
+    return holds(value, lambda item: type(item) is Offered)
 
 
 def has_tensor(value: Any) -> bool:
     """Whether a value is a tensor, or has one in a list, a tuple or a dict."""
+    return holds(value, lambda item: isinstance(item, Tensor))
+
+
+def holds(value: Any, test: Callable[[Any], bool]) -> bool:
+    """Whether a value, or something in a list, a tuple or a dict that it is, passes a test."""
     if isinstance(value, list | tuple | dict):
-        return any(map(has_tensor, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, Tensor)
+        return any(holds(item, test) for item in (value.values() if isinstance(value, dict) else value))
+    return test(value)
 
 
-__all__ = ["CALLS", "Offered", "adopt", "as_arrays", "has_tensor", "parameter_of"]
+__all__ = ["CALLS", "Offered", "adopt", "as_arrays", "has_tensor", "holds", "parameter_of"]

@@ -162,8 +162,13 @@ class Module(ModuleTree):
             )
         made: dict[int, Any] = {}
         for slot in slots:
-            if not isinstance(slot.value, Tensor):
-                slot.assign(made.setdefault(id(slot.value), brought(slot.value, device)))
+            value = slot.value
+            if isinstance(value, Tensor):
+                continue
+            if id(value) not in made:
+                made[id(value)] = brought(value, device)
+            if made[id(value)] is not value:
+                slot.assign(made[id(value)])
 
     def type(self, dtype: Any) -> Self:
         """Convert floats to `dtype`."""

@@ -14,8 +14,9 @@ from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import is_on_gpu, on_host, plain_array
 from tenon.dialects.support.suggestion import did_you_mean
 from tenon.eager.modes import is_traced
-from tenon.eager.parameters import Offered, adopt, parameter_of
+from tenon.eager.parameters import Offered, adopt, holds, parameter_of
 from tenon.eager.tensor import Tensor
+from tenon.runtime.arguments.tree import like_sequence
 
 Array = Any
 
@@ -71,7 +72,7 @@ def _slots(
 
         def replace(position: int, item: Any) -> None:
             items[position] = item
-            assign(type(value)(*items) if hasattr(value, "_fields") else type(value)(items))
+            assign(like_sequence(type(value), items))
 
         for position, item in enumerate(value):
             yield from _slots(item, f"{path}.{position}", is_buffer, partial(replace, position), module, name)
@@ -258,9 +259,9 @@ LEARNED = _Learned()
 
 def may_be_learned(value: Any) -> bool:
     """Whether a value has what a module that is called on a tensor makes learned tensors of."""
-    if isinstance(value, list | tuple | dict):
-        return any(map(may_be_learned, value.values() if isinstance(value, dict) else value))
-    return type(value) is Offered or (not isinstance(value, Tensor | Value) and is_dynamic(value))
+    return holds(
+        value, lambda item: type(item) is Offered or (not isinstance(item, Tensor | Value) and is_dynamic(item))
+    )
 
 
 def _modules_in(path: str, value: Any) -> Iterator[tuple[str, ModuleTree]]:
@@ -281,17 +282,17 @@ def _found(module: ModuleTree, what: str, path: str, there: Iterator[tuple[str, 
 def fitting(path: str, own: Array, given: Array) -> Any:
     """A copy of `given` as what a module has at `path` is stored, and where; raises `ValueError` if it is of another
     kind."""
-    place, own, given = own, plain(own), plain(given)
+    own, given = own if is_on_gpu(own) else plain(own), plain(given)
     if given.shape != own.shape:
         raise ValueError(f"{path} has shape {own.shape} in the module and {given.shape} in the state")
     if not np.can_cast(given.dtype, own.dtype, "same_kind"):
         raise ValueError(f"{path} has dtype {own.dtype} in the module and {given.dtype} in the state")
     made = np.array(given, dtype=own.dtype)
-    if not is_on_gpu(place):
+    if not is_on_gpu(own):
         return made
     from tenon.runtime.cuda.arrays import brought
 
-    return brought(made, f"cuda:{place.device.id}")
+    return brought(made, f"cuda:{own.device.id}")
 
 
 def plain(array: Any) -> np.ndarray[Any, Any]:

@@ -287,7 +287,6 @@ def test_tapes_that_do_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_tapes, "_LONG", 8)
     monkeypatch.setattr(known_tapes, "_WASTED", 12)
     known_tapes._KNOWN.clear()
-    known_tapes._UNUSED.clear()
     own, theirs = pair()
     counts: list[int] = []
     for length in 2, 3, 4, 5, 4:
