@@ -51,16 +51,9 @@ class Contestant:
 
     def round(self, torch: Any) -> None:
         """Time `calls` calls."""
-        start, end = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        start.record()
-        self.run(self.calls)
-        issued = time.perf_counter() - began
-        end.record()
-        torch.cuda.synchronize()
-        self.device.append(start.elapsed_time(end) * 1e-3 / self.calls)
-        self.host.append(issued / self.calls)
+        device, host = timed(torch, lambda: self.run(self.calls))
+        self.device.append(device / self.calls)
+        self.host.append(host / self.calls)
 
     def prepare(self, torch: Any, seconds: float) -> None:
         """Compile, warm up, and choose how many calls a round has."""
@@ -87,17 +80,22 @@ def limits(torch: Any) -> dict[str, float]:
     return found
 
 
+def timed(torch: Any, work: Callable[[], Any]) -> tuple[float, float]:
+    """The seconds that some work takes the device, and after which it has been given to it."""
+    start, end = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    start.record()
+    work()
+    issued = time.perf_counter() - began
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) * 1e-3, issued
+
+
 def best(torch: Any, work: Callable[[], Any]) -> float:
     """Seconds of the fastest of ten runs after five."""
-    times: list[float] = []
-    for _ in range(15):
-        start, end = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-        start.record()
-        work()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end) * 1e-3)
-    return min(times[5:])
+    return min([timed(torch, work)[0] for _ in range(15)][5:])
 
 
 def contestants(
@@ -156,16 +154,27 @@ def error_of(result: Any, expected: Any) -> float:
     return worst
 
 
-def measured(workload: GpuWorkload, peers: Sequence[str], seconds: float, is_measured: bool = True) -> dict[str, Any]:
+def prepared(workload: GpuWorkload, peers: Sequence[str]) -> Iterator[str]:
+    """Have all contestants compile a workload; what fails."""
+    import torch
+
+    for name, (call, given) in contestants(workload, [workload.inputs(torch)], peers):
+        try:
+            call(*given[0])
+        except Exception as problem:
+            yield f"{workload.name}: {name}: {shown(problem)}"
+
+
+def measured(workload: GpuWorkload, peers: Sequence[str], seconds: float) -> dict[str, Any]:
     """The row of a workload: times and errors by contestant, and what failed."""
     import torch
 
     torch.manual_seed(0)
     first = workload.inputs(torch)
     size = sum(x.nbytes for x in first)
-    count = max(2, min(MOST_SETS, -(-BEYOND_L2 // size))) if is_measured else 1
-    sets = [first, *[workload.inputs(torch) for _ in range(count - 1)]]
+    sets = [first, *[workload.inputs(torch) for _ in range(max(1, min(MOST_SETS, -(-BEYOND_L2 // size)) - 1))]]
     row: dict[str, Any] = {"name": workload.name, "section": workload.section, "device": {}, "host": {}, "error": {}}
+    row |= {"bytes": workload.bytes, "operations": workload.operations, "kind": workload.kind}
     expected = None
     with contextlib.suppress(torch.OutOfMemoryError):
         expected = workload.in_torch(torch)(*[workload.widened(torch, x) for x in first])
@@ -174,26 +183,27 @@ def measured(workload: GpuWorkload, peers: Sequence[str], seconds: float, is_mea
         try:
             contestant = Contestant(call, given)
             result = call(*given[0])
-            if is_measured and expected is not None:
+            if expected is not None:
                 row["error"][name] = error_of(result, expected)
             del result
-            if is_measured:
-                contestant.prepare(torch, seconds)
+            contestant.prepare(torch, seconds)
             ready[name] = contestant
         except Exception as problem:
-            row.setdefault("failed", {})[name] = f"{type(problem).__name__}: {problem}"[:600]
+            row.setdefault("failed", {})[name] = shown(problem)
             traceback.print_exc(limit=-6)
     del expected
-    if is_measured:
-        for _ in range(ROUNDS):
-            for contestant in ready.values():
-                contestant.round(torch)
-        for name, contestant in ready.items():
-            row["device"][name] = statistics.median(contestant.device)
-            row["host"][name] = statistics.median(contestant.host)
-    row["bytes"] = workload.bytes if workload.bytes is not None else 0
-    row["operations"], row["kind"] = workload.operations, workload.kind
+    for _ in range(ROUNDS):
+        for contestant in ready.values():
+            contestant.round(torch)
+    for name, contestant in ready.items():
+        row["device"][name] = statistics.median(contestant.device)
+        row["host"][name] = statistics.median(contestant.host)
     return row
+
+
+def shown(problem: Exception) -> str:
+    """An error in short."""
+    return f"{type(problem).__name__}: {problem}"[:600]
 
 
 def floor(row: Mapping[str, Any], rates: Mapping[str, float]) -> tuple[float, str]:
@@ -203,19 +213,23 @@ def floor(row: Mapping[str, Any], rates: Mapping[str, float]) -> tuple[float, st
     return (moving, "bytes") if moving >= computing else (computing, row["kind"])
 
 
+def figures(row: Mapping[str, Any], rates: Mapping[str, float]) -> tuple[float, str, str]:
+    """Tenon's seconds, which share of these is the least time, and its error."""
+    ours = row["device"]["tenon"]
+    least, bound = floor(row, rates)
+    share = f"{100 * least / ours:.0f} % {bound}" if least else ""
+    return ours, share, f"{row['error']['tenon']:.0e}" if "tenon" in row["error"] else ""
+
+
 def line(row: Mapping[str, Any], rates: Mapping[str, float]) -> str:
     """A row as text."""
     if "tenon" not in row["device"]:
         return f"{row['name']:34} {row.get('failed')}"
-    ours = row["device"]["tenon"]
-    least, bound = floor(row, rates)
+    ours, share, error = figures(row, rates)
     peers = " ".join(f"{name} {time / ours:.2f}" for name, time in row["device"].items() if name != "tenon")
-    share = f"{100 * least / ours:3.0f} % {bound}" if least else ""
-    error = row["error"].get("tenon")
     failed = f" {row['failed']}" if "failed" in row else ""
-    said = "" if error is None else f"{error:.0e}"
     host = 1e6 * row["host"]["tenon"]
-    return f"{row['name']:34} {1e6 * ours:9.1f} us {share:12} host {host:6.1f} us {said} | {peers}{failed}"
+    return f"{row['name']:34} {1e6 * ours:9.1f} us {share:>12} host {host:6.1f} us {error} | {peers}{failed}"
 
 
 def page(data: Mapping[str, Any]) -> str:
@@ -244,11 +258,8 @@ def page(data: Mapping[str, Any]) -> str:
             if "tenon" not in row["device"]:
                 text.append(f"| {row['name']} | fails |" + " |" * (3 + len(names)))
                 continue
-            ours = row["device"]["tenon"]
-            least, bound = floor(row, rates)
-            share = f"{100 * least / ours:.0f} % {bound}" if least else ""
-            cells = [f"{1e6 * ours:.4g} µs", share, f"{1e6 * row['host']['tenon']:.0f} µs"]
-            cells.append(f"{row['error']['tenon']:.0e}" if "tenon" in row["error"] else "")
+            ours, share, error = figures(row, rates)
+            cells = [f"{1e6 * ours:.4g} µs", share, f"{1e6 * row['host']['tenon']:.0f} µs", error]
             cells += [f"{row['device'][peer] / ours:.2f}" if peer in row["device"] else "" for peer in names]
             text.append(f"| {row['name']} | {' | '.join(cells)} |")
         text.append("")
@@ -287,9 +298,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.prepare:
         part, _, parts = options.prepare.partition("/")
         for workload in chosen[int(part) :: int(parts)]:
-            row = measured(workload, peers, 0.0, is_measured=False)
-            for name, problem in row.get("failed", {}).items():
-                print(f"{workload.name}: {name}: {problem}", flush=True)
+            for problem in prepared(workload, peers):
+                print(problem, flush=True)
         return 0
     data: dict[str, Any] = {"machine": machine_facts(torch), "limits": limits(torch), "rows": []}
     print(data["machine"], {name: f"{rate / 1e12:.2f}T" for name, rate in data["limits"].items()}, flush=True)

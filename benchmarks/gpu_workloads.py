@@ -22,7 +22,7 @@ class GpuWorkload:
     inputs: Callable[[Any], Sequence[Any]]
     in_tenon: Callable[[Any], Function]
     in_torch: Callable[[Any], Function]
-    bytes: float | None = None
+    bytes: float = 0.0
     operations: float = 0.0
     kind: str = "f32"
     compiled: bool = True
@@ -40,7 +40,7 @@ def normal(*shapes: tuple[int, ...], dtype: str = "float32") -> Callable[[Any], 
     return lambda torch: [torch.randn(shape, device="cuda").to(getattr(torch, dtype)) for shape in shapes]
 
 
-SIZES = {"float32": 4, "bfloat16": 2, "float16": 2, "float64": 8, "int8": 1}
+SIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
 SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 
 
@@ -172,68 +172,30 @@ def _rows() -> list[GpuWorkload]:
 
 def _reductions() -> list[GpuWorkload]:
     count, side = 2**26, 8192
-    whole, square = normal((count,)), normal((side, side))
-    return [
-        GpuWorkload(
-            "sum-64M", "Reductions", whole, lambda t: lambda x: t.sum(x), lambda t: lambda x: x.sum(), bytes=4 * count
-        ),
-        GpuWorkload(
-            "sum-rows-8192",
-            "Reductions",
-            square,
-            lambda t: lambda x: t.sum(x, axis=1),
-            lambda t: lambda x: x.sum(1),
-            bytes=4 * count,
-        ),
-        GpuWorkload(
-            "sum-columns-8192",
-            "Reductions",
-            square,
-            lambda t: lambda x: t.sum(x, axis=0),
-            lambda t: lambda x: x.sum(0),
-            bytes=4 * count,
-        ),
-        GpuWorkload(
-            "argmax-rows-8192",
-            "Reductions",
-            square,
-            lambda t: lambda x: t.argmax(x, axis=1),
-            lambda t: lambda x: x.argmax(1),
-            bytes=4 * count,
-        ),
-        GpuWorkload(
-            "cumsum-rows-8192",
-            "Reductions",
-            square,
-            lambda t: lambda x: t.cumsum(x, axis=1),
-            lambda t: lambda x: x.cumsum(1),
-            bytes=8 * count,
-        ),
-        GpuWorkload(
-            "cumsum-64M",
-            "Reductions",
-            whole,
-            lambda t: lambda x: t.cumsum(x),
-            lambda t: lambda x: x.cumsum(0),
-            bytes=8 * count,
-        ),
-        GpuWorkload(
-            "transpose-8192-f32",
-            "Reductions",
-            square,
-            lambda t: lambda x: t.transpose(x, (1, 0)) + 1,
-            lambda t: lambda x: (x.t() + 1).contiguous(),
-            bytes=8 * count,
-        ),
-        GpuWorkload(
-            "transpose-8192-bf16",
-            "Reductions",
-            normal((side, side), dtype="bfloat16"),
-            lambda t: lambda x: t.transpose(x, (1, 0)) + 1,
-            lambda t: lambda x: (x.t() + 1).contiguous(),
-            bytes=4 * count,
-        ),
+    whole, square, halves = normal((count,)), normal((side, side)), normal((side, side), dtype="bfloat16")
+    # name, inputs, by Tenon, by PyTorch, bytes for each element
+    rows: list[tuple[str, Any, Any, Any, int]] = [
+        ("sum-64M", whole, lambda t: t.sum, lambda t: t.sum, 4),
+        ("sum-rows-8192", square, lambda t: lambda x: t.sum(x, axis=1), lambda t: lambda x: x.sum(1), 4),
+        ("sum-columns-8192", square, lambda t: lambda x: t.sum(x, axis=0), lambda t: lambda x: x.sum(0), 4),
+        ("argmax-rows-8192", square, lambda t: lambda x: t.argmax(x, axis=1), lambda t: lambda x: x.argmax(1), 4),
+        ("cumsum-rows-8192", square, lambda t: lambda x: t.cumsum(x, axis=1), lambda t: lambda x: x.cumsum(1), 8),
+        ("cumsum-64M", whole, lambda t: lambda x: t.cumsum(x), lambda t: lambda x: x.cumsum(0), 8),
+        ("transpose-8192-f32", square, _transposed, _torch_transposed, 8),
+        ("transpose-8192-bf16", halves, _transposed, _torch_transposed, 4),
     ]
+    return [
+        GpuWorkload(name, "Reductions", inputs, ours, theirs, bytes=moved * count)
+        for name, inputs, ours, theirs, moved in rows
+    ]
+
+
+def _transposed(tenon: Any) -> Function:
+    return lambda x: tenon.transpose(x, (1, 0)) + 1
+
+
+def _torch_transposed(torch: Any) -> Function:
+    return lambda x: (x.t() + 1).contiguous()
 
 
 def _product(name: str, m: int, n: int, k: int, dtype: str, batch: int = 0, form: str = "nn") -> GpuWorkload:
