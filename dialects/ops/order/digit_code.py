@@ -10,14 +10,13 @@ by way of shared memory. Nothing depends on which warp comes first, and equal el
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 from string import Template
 from typing import Any
 
-import numpy as np
 from xdsl.ir import Attribute
 
-from tenon.dialects.types.types import bit_width, is_bool, is_float, is_unsigned, numpy_dtype
+from tenon.dialects.ops.order.ordering import Order
+from tenon.dialects.types.types import bit_width
 
 DIGIT_BITS = 8
 VALUES = 1 << DIGIT_BITS
@@ -40,49 +39,6 @@ def longest_tile(element: Attribute) -> int:
 def digits_of(element: Attribute) -> int:
     """How many digits an element has."""
     return bit_width(element) // DIGIT_BITS
-
-
-@dataclass(frozen=True)
-class Order:
-    """How the bits of an element become an unsigned integer that stands where the element does: of a float, those of
-    its `magnitude` with its sign, and all NaN beyond `infinity`; then `inverted` bits are."""
-
-    bits: int
-    magnitude: int
-    infinity: int
-    inverted: int
-
-    @staticmethod
-    def of(element: Attribute, descending: bool) -> Order:
-        """The order of elements of a type."""
-        bits = bit_width(element)
-        highest, ones = 1 << (bits - 1), (1 << bits) - 1
-        inverted = (0 if is_unsigned(element) or is_bool(element) else highest) ^ (ones if descending else 0)
-        if not is_float(element):
-            return Order(bits, 0, 0, inverted)
-        infinity = int.from_bytes(np.array([inf], numpy_dtype(element)).tobytes(), "little")
-        return Order(bits, highest - 1, infinity, inverted)
-
-    def keys(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The integers for `x`."""
-        word = np.dtype(f"u{self.bits // 8}")
-        keys = np.ascontiguousarray(x).view(word)
-        if self.magnitude:
-            magnitude = keys & word.type(self.magnitude)
-            signed = np.where(keys > self.magnitude, np.negative(magnitude), magnitude)
-            keys = np.where(magnitude > self.infinity, word.type(self.magnitude), signed)
-        return keys ^ word.type(self.inverted)
-
-    def text(self) -> str:
-        """The same in C++, of a variable `key`."""
-        ordered = "key"
-        if self.magnitude:
-            ordered = (
-                f"((key & {self.magnitude:#x}u) > {self.infinity:#x}u ? (Key){self.magnitude:#x}u : "
-                f"key > {self.magnitude:#x}u ? (Key)(0u - (key & {self.magnitude:#x}u)) : key)"
-            )
-        text = f"(Key)({ordered} ^ {self.inverted:#x}u)"
-        return text.replace("u ", "ull ").replace("u)", "ull)") if self.bits == 64 else text
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,18 @@ Integers that stand in the order of other elements are compared and cut into dig
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
+from typing import Any
 
+import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
 
 from tenon.dialects.definition.scalar import convert, emit_scalar, scalar_constant, to_compute
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.types.types import bit_width, is_bool, is_float, is_unsigned
+from tenon.dialects.types.types import bit_width, is_bool, is_float, is_unsigned, numpy_dtype
 
 
 def goes_before(x: Value, y: Value, descending: bool) -> Value:
@@ -89,3 +92,48 @@ def _with_sign_last(bits: Value) -> Value:
     lowest = 1 << (bit_width(bits.type) - 1)
     sign = emit_scalar(arith.ShRSIOp, bits, scalar_constant(bit_width(bits.type) - 1, bits.type))
     return emit_scalar(arith.XOrIOp, bits, emit_scalar(arith.AndIOp, sign, scalar_constant(lowest - 1, bits.type)))
+
+
+@dataclass(frozen=True)
+class Order:
+    """How the bits of an element become an unsigned integer that stands where the element does: of a float, those of
+    its `magnitude` with its sign, and all NaN beyond `infinity`; then `inverted` bits are."""
+
+    bits: int
+    magnitude: int
+    infinity: int
+    inverted: int
+
+    @staticmethod
+    def of(element: Attribute, descending: bool) -> Order:
+        """The order of elements of a type."""
+        bits = bit_width(element)
+        highest, ones = 1 << (bits - 1), (1 << bits) - 1
+        inverted = (0 if is_unsigned(element) or is_bool(element) else highest) ^ (ones if descending else 0)
+        if not is_float(element):
+            return Order(bits, 0, ones, inverted)
+        infinity = int.from_bytes(np.array([inf], numpy_dtype(element)).tobytes(), "little")
+        return Order(bits, highest - 1, infinity, inverted)
+
+    def keys(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The integers for `x`."""
+        word = np.dtype(f"u{self.bits // 8}")
+        keys = np.ascontiguousarray(x).view(word)
+        if self.magnitude:
+            magnitude = keys & word.type(self.magnitude)
+            signed = np.where(keys > self.magnitude, np.negative(magnitude), magnitude)
+            keys = np.where(magnitude > self.infinity, word.type(self.magnitude), signed)
+        return keys ^ word.type(self.inverted)
+
+    def text(self) -> str:
+        """The same in C++, of a variable `key`."""
+        suffix = "ull" if self.bits == 64 else "u"
+        largest, infinity, inverted = (
+            f"{number:#x}{suffix}" for number in (self.magnitude, self.infinity, self.inverted)
+        )
+        ordered = "key"
+        if self.magnitude:
+            magnitude = f"(key & {largest})"
+            signed = f"key > {largest} ? (Key)(0{suffix} - {magnitude}) : key"
+            ordered = f"({magnitude} > {infinity} ? (Key){largest} : {signed})"
+        return f"(Key)({ordered} ^ {inverted})"

@@ -6,7 +6,6 @@ The code is that of the runtime (`runtime/cpu/sorting`), which serves all progra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.opaque import Kernel, OpaqueOp
 from tenon.dialects.ops.order.ordered_rows import OrderedRowsOp
-from tenon.dialects.ops.order.ordering import bits_type
+from tenon.dialects.ops.order.ordering import Order, bits_type
 from tenon.dialects.types.types import (
     ANY_TENSOR,
     bit_width,
@@ -25,7 +24,6 @@ from tenon.dialects.types.types import (
     i64,
     is_float,
     is_unsigned,
-    numpy_dtype,
     shape_of,
 )
 
@@ -39,23 +37,18 @@ PLACE_BITS = 32
 def _llvm(symbol: str, types: Sequence[Any], results: Sequence[Any], settings: dict[str, Any]) -> str:
     element = element_of(types[0])
     rows, size = shape_of(types[0]) or (0, 0)
-    bits = bit_width(element)
-    highest, all_bits = 1 << (bits - 1), (1 << bits) - 1
-    magnitude, infinity = (highest - 1, _bits_of(inf, element)) if is_float(element) else (0, all_bits)
-    inverted = (0 if is_unsigned(element) else highest) ^ (all_bits if settings["descending"] else 0)
-    order = ", ".join(f"i{bits} {number}" for number in (magnitude, infinity, inverted))
+    order = Order.of(element, settings["descending"])
+    bits, numbers = (
+        order.bits,
+        ", ".join(f"i{order.bits} {n}" for n in (order.magnitude, order.infinity, order.inverted)),
+    )
     return f"""
 declare void @tenon_sort_{bits}(ptr, ptr, i64, i64, i{bits}, i{bits}, i{bits})
 define void @{symbol}(ptr %source, ptr %target) {{
-  call void @tenon_sort_{bits}(ptr %source, ptr %target, i64 {rows}, i64 {size}, {order})
+  call void @tenon_sort_{bits}(ptr %source, ptr %target, i64 {rows}, i64 {size}, {numbers})
   ret void
 }}
 """
-
-
-def _bits_of(number: float, element: Attribute) -> int:
-    stored = np.array([number], numpy_dtype(element))
-    return int.from_bytes(stored.tobytes(), "little")
 
 
 @tensor_op

@@ -26,7 +26,6 @@ from tenon.dialects.families.opaque import Kernel, OpaqueOp
 from tenon.dialects.ops.order.digit_code import (
     DIGIT_BITS,
     VALUES,
-    Order,
     Tiles,
     argsort_code,
     count_code,
@@ -35,6 +34,7 @@ from tenon.dialects.ops.order.digit_code import (
     move_code,
     sort_code,
 )
+from tenon.dialects.ops.order.ordering import Order
 from tenon.dialects.types.shapes import InferenceError, compatible, show
 from tenon.dialects.types.types import (
     ANY_TENSOR,
