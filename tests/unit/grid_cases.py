@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from cuda_shim import SCHEDULES, Schedule, ShimError, load_on_shim
 from random_numbers import generator
+from xdsl.context import Context
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.dialects.func import CallOp
@@ -17,10 +18,14 @@ from xdsl.dialects.gpu import BarrierOp
 
 import tenon
 from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
+from tenon.lowering.cuda.emit_cuda import emit_cuda
+from tenon.lowering.cuda.map_to_grid import MapToGridPass
 from tenon.lowering.loop_ir.nests import constant_int
+from tenon.lowering.math.legalize_arith import LegalizeArithPass
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import lower
 from tenon.passes.machine import GPUS, Gpu
+from tenon.runtime.cuda.nvrtc import KernelResources, compile_kernels
 from tenon.runtime.lower import new_context
 
 Array = np.ndarray[Any, Any]
@@ -73,6 +78,22 @@ def is_caught(executable: Any, case: Case) -> bool:
     except (ShimError, AssertionError):
         return True
     return False
+
+
+def counted(executable: Any, case: Any) -> Any:
+    """What the only kernel of a program asked of memory."""
+    executable.backend.counting, executable.backend.counters = True, []
+    executable(list(case.arrays))
+    executable.backend.counting = False
+    ((_, counters),) = executable.backend.counters
+    return counters
+
+
+def compiled(module: ModuleOp, architecture: str) -> dict[str, KernelResources]:
+    """What the kernels of a module take of a multiprocessor, by name, as NVRTC compiles them."""
+    MapToGridPass().apply(Context(), module)
+    LegalizeArithPass().apply(Context(), module)
+    return compile_kernels(emit_cuda(module, architecture), architecture).kernels
 
 
 def lowered(case: Case, machine: Gpu) -> ModuleOp:

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cuda_shim import COMPILER, SCHEDULES, load_on_shim
-from grid_cases import ONE, Array, Case, check, floats, integers, is_caught, load_all, lowered, planted
+from grid_cases import ONE, Array, Case, check, counted, floats, integers, is_caught, load_all, lowered, planted
 from xdsl.context import Context
 
 import tenon
@@ -184,11 +184,8 @@ def test_all_kernels_have_steps(name: str) -> None:
 @needs_compiler
 @pytest.mark.parametrize("name", ["sums_3x64", "sums_2x1000", "columns_700x40"])
 def test_memory_is_read_and_written_once(name: str, executables: dict[tuple[str, str], Any]) -> None:
-    executable, case = executables[name, "one"], CASES[name]
-    executable.backend.counting, executable.backend.counters = True, []
-    executable(list(case.arrays))
-    executable.backend.counting = False
-    ((_, counters),) = executable.backend.counters
+    case = CASES[name]
+    counters = counted(executables[name, "one"], case)
     assert (counters.read_bytes, counters.written_bytes) == (case.arrays[0].nbytes, case.arrays[0].nbytes)
     assert counters.sector_use > 0.95
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from cuda_shim import COMPILER, SCHEDULES, load_on_shim
-from grid_cases import ONE, RANDOM, Array, Case, check, floats, integers, load_all, lowered
+from grid_cases import ONE, RANDOM, Array, Case, check, counted, floats, integers, load_all, lowered
 from xdsl.context import Context
 from xdsl.dialects.arith import IndexCastOp
 from xdsl.dialects.builtin import IndexType, StringAttr, i64
@@ -241,15 +241,6 @@ def test_shared_memory_has_few_conflicts(name: str, executables: dict[tuple[str,
     counters = counted(executables[name, "one"], CASES[name])
     assert counters.turns_per_access < (1.6 if name == "transposed_f16" else 1.05)
     assert counters.sector_use > 0.7
-
-
-def counted(executable: Any, case: Case) -> Any:
-    """What the only kernel of a program asked of memory."""
-    executable.backend.counting, executable.backend.counters = True, []
-    executable(list(case.arrays))
-    executable.backend.counting = False
-    ((_, counters),) = executable.backend.counters
-    return counters
 
 
 @pytest.mark.parametrize("name", LONG)

@@ -6,57 +6,38 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
-import ml_dtypes
 import numpy as np
 import pytest
-import torch
-from cuda_shim import COMPILER, SCHEDULES, ShimError, ShimExecutable, build, load_on_shim
+from cuda_shim import SCHEDULES, ShimExecutable, load_on_shim
+from grid_cases import compiled, counted
+from product_cases import (
+    BF16,
+    Case,
+    assert_close,
+    assert_found,
+    convolved,
+    lowered,
+    needs_compiler,
+    needs_nvrtc,
+    normal,
+    steps,
+)
 from random_numbers import generator
-from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.parser import Parser
 
 import tenon
 from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels
-from tenon.lowering.cuda.map_to_grid import MapToGridPass
 from tenon.lowering.cuda.shared_memory import shared_memory
 from tenon.lowering.grids.apply_steps import ApplyStepsPass
-from tenon.lowering.math.legalize_arith import LegalizeArithPass
-from tenon.lowering.options import LoweringOptions
-from tenon.lowering.pipeline import lower
 from tenon.passes.machine import GPUS, Gpu
-from tenon.runtime.cuda import nvrtc
 from tenon.runtime.lower import new_context
 from tenon.runtime.lower import options as lower_options
 
-Array = np.ndarray[Any, Any]
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
-needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="NVRTC is not installed")
 RANDOM = generator(5)
-ONE = Gpu.of_option("test", "sm_80 multiprocessors=1")
-"""Each block gets as much work as on a large device."""
-BF16 = ml_dtypes.bfloat16
-
-
-def numbers(*shape: int, dtype: Any = BF16) -> Array:
-    return RANDOM.standard_normal(shape).astype(dtype)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A program, its arguments, and what NumPy says of these in f64; `tolerance` in units of the largest result."""
-
-    function: Callable[..., Any]
-    arrays: Sequence[Array]
-    oracle: Callable[..., Any]
-    tolerance: float = 4e-3
-    machine: Gpu = ONE
-
-
+numbers = partial(normal, RANDOM)
 CASES: dict[str, Case] = {}
 for rows, columns, depth, dtype in [
     (16, 16, 16, BF16),
@@ -114,10 +95,6 @@ for order in ("nn", "nt"):
     )
 
 
-def convolved(x: Array, w: Array, stride: int = 1) -> Array:
-    return torch.nn.functional.conv2d(torch.tensor(x), torch.tensor(w), stride=stride, padding=1).numpy()
-
-
 image, window, bias = numbers(2, 32, 9, 40), numbers(24, 32, 3, 3), numbers(24)
 CASES["convolution"] = Case(
     lambda x, w, b: tenon.relu(tenon.conv2d(x, w, b, padding=1)),
@@ -150,34 +127,9 @@ PARTS = Case(
 )
 
 
-def lowered(case: Case) -> ModuleOp:
-    module = tenon.jit(case.function).trace(*case.arrays).module.clone()
-    return lower(new_context(), module, LoweringOptions(gpu=case.machine))
-
-
-def steps(module: ModuleOp) -> list[str]:
-    """The steps of the only kernel, but for those that pad, transpose, and take rows apart in convolutions."""
-    found: list[list[str]] = []
-    for kernel in kernels(module):
-        schedule = kernel.attributes.get("schedule")
-        assert isinstance(schedule, ArrayAttr), kernel.attributes.get("unscheduled")
-        found.append([text.data for text in schedule.data if isinstance(text, StringAttr)])
-    if len(found) > 1:
-        found = [one for one in found if any(step.startswith("contract") for step in one)]
-    (only,) = found
-    return only
-
-
 @pytest.fixture(scope="module")
 def executables() -> dict[str, ShimExecutable]:
     return dict(zip(CASES, load_on_shim([lowered(case) for case in CASES.values()]), strict=True))
-
-
-def assert_close(case: Case, result: Array) -> None:
-    wide = [a.astype(np.float64) if a.dtype.kind not in "biu" else a.astype(np.int64) for a in case.arrays]
-    expected = np.asarray(case.oracle(*wide), np.float64)
-    largest = np.abs(expected[np.isfinite(expected)]).max()
-    np.testing.assert_allclose(result.astype(np.float64), expected, rtol=1e-2, atol=case.tolerance * largest)
 
 
 @needs_compiler
@@ -200,11 +152,7 @@ def test_instructions_do_the_products(name: str) -> None:
 @needs_compiler
 @pytest.mark.parametrize("name", ["130x140x72_nn", "130x140x72_tt"])
 def test_banks_have_few_conflicts(name: str, executables: dict[str, ShimExecutable]) -> None:
-    backend = executables[name].backend
-    backend.counting, backend.counters = True, []
-    executables[name](list(CASES[name].arrays))
-    backend.counting = False
-    ((_, counters),) = backend.counters
+    counters = counted(executables[name], CASES[name])
     assert counters.turns_per_access < 1.05
     assert counters.tensor_operations > 0
     assert counters.copied_bytes > 0
@@ -234,23 +182,7 @@ def test_faults_are_found(fault: str, executables: dict[str, ShimExecutable]) ->
     assert old in right.source
     # The first xor is that of a copy; those of ldmatrix stay.
     wrong = right.source.replace(old, new, 1 if old == " ^ " else -1)
-    backend = right.backend
-    kept = backend.library, backend.unit
-    backend.library, backend.unit = build([wrong]), 0
-    try:
-        for schedule in SCHEDULES:
-            found: set[str] = set()
-            numbers_differ = False
-            try:
-                (result,) = right(list(CASES[name].arrays), schedule)
-                assert_close(CASES[name], result)
-            except ShimError as error:
-                found = set(error.findings)
-            except AssertionError:
-                numbers_differ = True
-            assert found & set(names.split()) if names else numbers_differ, (found, numbers_differ)
-    finally:
-        backend.library, backend.unit = kept
+    assert_found(right, wrong, CASES[name], names, SCHEDULES)
 
 
 @needs_compiler
@@ -272,11 +204,8 @@ def test_large_tiles_compile_without_spills(architecture: str) -> None:
     case = Case(
         lambda x, w, b, r: tenon.gelu(tenon.matmul(x, w) + b) + r, shapes, np.matmul, machine=GPUS[architecture]
     )
-    module = lowered(case)
-    MapToGridPass().apply(Context(), module)
-    LegalizeArithPass().apply(Context(), module)
-    compiled = nvrtc.compile_kernels(emit_cuda(module, architecture), architecture).kernels
-    assert all((kernel.spilled, kernel.stack) == (0, 0) for kernel in compiled.values())
+    kernels = compiled(lowered(case), architecture).values()
+    assert all((kernel.spilled, kernel.stack) == (0, 0) for kernel in kernels)
 
 
 def test_more_shared_memory_than_is_declared() -> None:

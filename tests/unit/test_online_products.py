@@ -6,38 +6,29 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
-from cuda_shim import COMPILER, SCHEDULES, ShimExecutable, load_on_shim
+from cuda_shim import SCHEDULES, ShimExecutable, load_on_shim
+from grid_cases import compiled, counted
+from product_cases import BF16, Array, needs_compiler, needs_nvrtc, normal
 from random_numbers import generator
-from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 
 import tenon
-from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels
-from tenon.lowering.cuda.map_to_grid import MapToGridPass
+from tenon.lowering.cuda.emit_cuda import kernels
 from tenon.lowering.grid_schedules.decide_steps import DecideStepsPass
 from tenon.lowering.grids.apply_steps import ApplyStepsPass
-from tenon.lowering.math.legalize_arith import LegalizeArithPass
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import lower, lower_to_buffers
 from tenon.passes.machine import GPUS, Gpu
-from tenon.runtime.cuda import nvrtc
 from tenon.runtime.lower import new_context
 
-Array = np.ndarray[Any, Any]
-BF16 = ml_dtypes.bfloat16
 RANDOM = generator(7)
+numbers = partial(normal, RANDOM)
 ONE = Gpu.of_option("test", "sm_80 multiprocessors=1")
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
-needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="NVRTC is not installed")
-
-
-def numbers(*shape: int, dtype: Any = BF16) -> Array:
-    return RANDOM.standard_normal(shape).astype(dtype)
 
 
 @dataclass(frozen=True)
@@ -135,25 +126,16 @@ def test_scores_are_nowhere_in_memory(name: str) -> None:
 def test_pieces_that_nobody_sees_are_left_out(executables: dict[str, ShimExecutable]) -> None:
     """Of three pieces of keys the last one is masked for the first of two blocks of rows."""
     (whole,) = load_on_shim([lowered(Case.of((1, 160, 170, 48, 40)))])
-    counted: list[int] = []
-    for executable in (executables["causal"], whole):
-        backend = executable.backend
-        backend.counting, backend.counters = True, []
-        executable(list(CASES["causal"].arrays))
-        backend.counting = False
-        ((_, counters),) = backend.counters
-        counted.append(counters.tensor_operations)
-    assert counted[0] * 6 == counted[1] * 5
+    left_out, all_done = [counted(each, CASES["causal"]) for each in (executables["causal"], whole)]
+    assert left_out.tensor_operations * 6 == all_done.tensor_operations * 5
 
 
 @needs_nvrtc
 @pytest.mark.parametrize(("architecture", "head"), [("sm_80", 128), ("sm_90", 64)])
 def test_nothing_is_spilled(architecture: str, head: int) -> None:
     module = lowered(Case.of((2, 256, 512, head, head), is_causal=True), GPUS[architecture])
-    MapToGridPass().apply(Context(), module)
-    LegalizeArithPass().apply(Context(), module)
-    compiled = nvrtc.compile_kernels(emit_cuda(module, architecture), architecture).kernels
-    assert all((kernel.spilled, kernel.stack) == (0, 0) for kernel in compiled.values())
+    kernels = compiled(module, architecture).values()
+    assert all((kernel.spilled, kernel.stack) == (0, 0) for kernel in kernels)
 
 
 def test_what_stays_in_kernels_of_its_own() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_shim import COMPILER, SCHEDULES, load_on_shim
+from grid_cases import compiled
 from sample import BF16, F32, Array
 from samples_sorting import SPECIAL, best, in_order, order
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 import tenon
@@ -18,9 +18,6 @@ from tenon.dialects.definition import signedness
 from tenon.dialects.interpreter.interpreter import Interpreter
 from tenon.dialects.ops.order import digit_code
 from tenon.dialects.ops.order.tile_sorting import LeadingOfTilesOp, MoveByDigitOp, MovePairsByDigitOp, SortTilesOp
-from tenon.lowering.cuda.emit_cuda import emit_cuda
-from tenon.lowering.cuda.map_to_grid import MapToGridPass
-from tenon.lowering.math.legalize_arith import LegalizeArithPass
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import lower, run_passes
 from tenon.passes.machine import GPUS
@@ -107,9 +104,7 @@ def test_whole_tiles_spill_nothing_and_get_shared_memory_without_asking(
 
     arrays = np.zeros((1, size), dtype), np.zeros((1, size), np.int32), np.zeros((1, 256, 1), np.int32)
     module = lowered(whole_tiles, *arrays)
-    MapToGridPass().apply(Context(), module)
-    LegalizeArithPass().apply(Context(), module)
-    kernels = nvrtc.compile_kernels(emit_cuda(module, architecture), architecture).kernels
+    kernels = compiled(module, architecture)
     assert {name: kernel.spilled for name, kernel in kernels.items() if kernel.spilled} == {}
     assert len(kernels) == 4
     assert max(kernel.shared for kernel in kernels.values()) <= GPUS[architecture].shared

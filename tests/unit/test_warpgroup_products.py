@@ -5,49 +5,36 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
-import torch
-from cuda_shim import COMPILER, SCHEDULES, ShimError, ShimExecutable, build, load_on_shim
+from cuda_shim import SCHEDULES, ShimExecutable, load_on_shim
+from grid_cases import compiled, counted
+from product_cases import (
+    BF16,
+    Case,
+    assert_close,
+    assert_found,
+    convolved,
+    lowered,
+    needs_compiler,
+    needs_nvrtc,
+    normal,
+    steps,
+)
 from random_numbers import generator
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.builtin import ModuleOp
 
 import tenon
-from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels
-from tenon.lowering.options import LoweringOptions
-from tenon.lowering.pipeline import lower
-from tenon.lowering.steps.table import write_given
 from tenon.passes.machine import GPUS, Gpu
-from tenon.runtime.cuda import nvrtc
-from tenon.runtime.lower import new_context
 
-Array = np.ndarray[Any, Any]
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
-needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="NVRTC is not installed")
 RANDOM = generator(17)
+numbers = partial(normal, RANDOM)
 ONE = Gpu.of_option("test", "sm_90a multiprocessors=1")
 """Each block gets as much work as on a large device."""
-BF16 = ml_dtypes.bfloat16
-
-
-def numbers(*shape: int, dtype: Any = BF16) -> Array:
-    return RANDOM.standard_normal(shape).astype(dtype)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A program, its arguments, and what NumPy says of these in f64."""
-
-    function: Callable[..., Any]
-    arrays: Sequence[Array]
-    oracle: Callable[..., Any]
-    machine: Gpu = ONE
+OnOne = partial(Case, machine=ONE)
 
 
 def product(order: str, rows: int, columns: int, depth: int, dtype: Any = BF16, machine: Gpu = ONE) -> Case:
@@ -57,16 +44,12 @@ def product(order: str, rows: int, columns: int, depth: int, dtype: Any = BF16, 
         return x.T if letter == "t" else x
 
     a, b = numbers(rows, depth, dtype=dtype), numbers(depth, columns, dtype=dtype)
-    return Case(
+    return OnOne(
         lambda a, b: tenon.matmul(turned(a, order[0]), turned(b, order[1])),
         [np.ascontiguousarray(turned(a, order[0])), np.ascontiguousarray(turned(b, order[1]))],
         lambda a, b: turned(a, order[0]) @ turned(b, order[1]),
-        machine,
+        machine=machine,
     )
-
-
-def convolved(x: Array, w: Array) -> Array:
-    return torch.nn.functional.conv2d(torch.tensor(x), torch.tensor(w), padding=1).numpy()
 
 
 broken = numbers(64, 64)
@@ -76,42 +59,22 @@ CASES = {
     "one piece": product("nn", 64, 72, 64, np.float16),
     "two pieces": product("tn", 80, 64, 128, np.float16),
     "small tiles": product("nn", 130, 140, 192, machine=GPUS["sm_90a"]),
-    "batched": Case(tenon.matmul, [numbers(2, 72, 192), numbers(2, 192, 68)], lambda a, b: a @ b),
-    "epilogue": Case(
+    "batched": OnOne(tenon.matmul, [numbers(2, 72, 192), numbers(2, 192, 68)], lambda a, b: a @ b),
+    "epilogue": OnOne(
         lambda x, w, b, r: tenon.exp(r) + tenon.relu(tenon.matmul(x, w) + b) * 0.5,
         [numbers(66, 192), numbers(192, 72), numbers(72), numbers(66, 72)],
         lambda x, w, b, r: np.exp(r) + np.maximum(x @ w + b, 0) * 0.5,
     ),
-    "long epilogue": Case(
+    "long epilogue": OnOne(
         lambda x, w, b, r: tenon.gelu(tenon.matmul(x, w) + b) * r,
         [numbers(70, 64), numbers(64, 200), numbers(200), numbers(70, 200)],
         lambda x, w, b, r: (y := x @ w + b) * np.vectorize(math.erfc)(-y / math.sqrt(2)) / 2 * r,
     ),
-    "convolution": Case(
+    "convolution": OnOne(
         lambda x, w: tenon.conv2d(x, w, padding=1), [numbers(1, 64, 4, 64), numbers(64, 64, 3, 3)], convolved
     ),
-    "nan": Case(tenon.matmul, [broken, numbers(64, 64)], lambda a, b: a @ b),
+    "nan": OnOne(tenon.matmul, [broken, numbers(64, 64)], lambda a, b: a @ b),
 }
-
-
-def lowered(case: Case, given: Sequence[str] = ()) -> ModuleOp:
-    """With the steps that are `given` to its kernel, or decided."""
-    module = tenon.jit(case.function).trace(*case.arrays).module.clone()
-    if given:
-        (main,) = (op for op in module.ops if isinstance(op, FuncOp))
-        write_given(main, {"kernel_0": given})
-    return lower(new_context(), module, LoweringOptions(gpu=case.machine))
-
-
-def steps(module: ModuleOp) -> list[str]:
-    """The steps of the kernel that multiplies matrices."""
-    for kernel in kernels(module):
-        schedule = kernel.attributes.get("schedule")
-        assert isinstance(schedule, ArrayAttr), kernel.attributes.get("unscheduled")
-        listed = [text.data for text in schedule.data if isinstance(text, StringAttr)]
-        if any(step.startswith("contract") for step in listed):
-            return listed
-    raise AssertionError("no kernel contracts")
 
 
 @pytest.fixture(scope="module")
@@ -122,12 +85,6 @@ def modules() -> dict[str, ModuleOp]:
 @pytest.fixture(scope="module")
 def executables(modules: dict[str, ModuleOp]) -> dict[str, ShimExecutable]:
     return dict(zip(modules, load_on_shim(list(modules.values())), strict=True))
-
-
-def assert_close(case: Case, result: Array) -> None:
-    expected = np.asarray(case.oracle(*[a.astype(np.float64) for a in case.arrays]))
-    largest = np.abs(expected[np.isfinite(expected)]).max()
-    np.testing.assert_allclose(result.astype(np.float64), expected, rtol=1e-2, atol=4e-3 * largest)
 
 
 @needs_compiler
@@ -144,11 +101,7 @@ def test_shim_agrees_with_numpy(
 @needs_compiler
 @pytest.mark.parametrize("name", ["nn", "tt"])
 def test_banks_have_few_conflicts(name: str, executables: dict[str, ShimExecutable]) -> None:
-    backend = executables[name].backend
-    backend.counting, backend.counters = True, []
-    executables[name](list(CASES[name].arrays))
-    backend.counting = False
-    ((_, counters),) = backend.counters
+    counters = counted(executables[name], CASES[name])
     assert counters.turns_per_access < 1.05
     assert counters.tensor_operations >= 2 * 136 * 264 * 264
 
@@ -170,32 +123,17 @@ def test_faults_are_found(fault: str, executables: dict[str, ShimExecutable]) ->
     """Each fault of a text that is right has a name, or changes the numbers."""
     right, (old, new, names) = executables["nn"], FAULTS[fault]
     assert old in right.source
-    backend = right.backend
-    kept = backend.library, backend.unit
-    backend.library, backend.unit = build([right.source.replace(old, new)]), 0
-    try:
-        found: set[str] = set()
-        numbers_differ = False
-        try:
-            (result,) = right(list(CASES["nn"].arrays), SCHEDULES[1])
-            assert_close(CASES["nn"], result)
-        except ShimError as error:
-            found = set(error.findings)
-        except AssertionError:
-            numbers_differ = True
-        assert found & set(names.split()) if names else numbers_differ, (found, numbers_differ)
-    finally:
-        backend.library, backend.unit = kept
+    assert_found(right, right.source.replace(old, new), CASES["nn"], names, SCHEDULES[1:2])
 
 
 @needs_nvrtc
 def test_nvrtc_compiles_large_products_without_spills_and_remarks() -> None:
     """Of 2048 by 2048 with a bias and an activation: 128 tiles, of which each multiprocessor has one."""
     x, b = np.zeros((2048, 2048), BF16), np.zeros(2048, BF16)
-    case = Case(lambda x, w, b: tenon.gelu(tenon.matmul(x, w) + b), [x, x, b], np.matmul, GPUS["sm_90a"])
+    case = OnOne(lambda x, w, b: tenon.gelu(tenon.matmul(x, w) + b), [x, x, b], np.matmul, machine=GPUS["sm_90a"])
     module = lowered(case)
     assert {"pipeline(ko, 4)", "rotate(jn)"} < set(steps(module))
-    (kernel,) = nvrtc.compile_kernels(emit_cuda(module, "sm_90a"), "sm_90a").kernels.values()
+    (kernel,) = compiled(module, "sm_90a").values()
     assert (kernel.stack, kernel.spilled) == (0, 0)
 
 

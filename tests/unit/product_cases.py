@@ -1,0 +1,103 @@
+"""Products of matrices for a GPU, what they are to give, how they are lowered, and faults that are to be found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+from cuda_shim import COMPILER, Schedule, ShimError, ShimExecutable, build
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+
+import tenon
+from tenon.lowering.cuda.emit_cuda import kernels
+from tenon.lowering.options import LoweringOptions
+from tenon.lowering.pipeline import lower
+from tenon.lowering.steps.table import write_given
+from tenon.passes.machine import Gpu
+from tenon.runtime.cuda import nvrtc
+from tenon.runtime.lower import new_context
+
+Array = np.ndarray[Any, Any]
+BF16 = ml_dtypes.bfloat16
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
+needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="NVRTC is not installed")
+
+
+ONE = Gpu.of_option("test", "sm_80 multiprocessors=1")
+"""Each block gets as much work as on a large device."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, its arguments, and what NumPy says of these in f64; `tolerance` in units of the largest result."""
+
+    function: Callable[..., Any]
+    arrays: Sequence[Array]
+    oracle: Callable[..., Any]
+    tolerance: float = 4e-3
+    machine: Gpu = ONE
+
+
+def normal(random: np.random.Generator, *shape: int, dtype: Any = BF16) -> Array:
+    return random.standard_normal(shape).astype(dtype)
+
+
+def convolved(x: Array, w: Array, stride: int = 1) -> Array:
+    return torch.nn.functional.conv2d(torch.tensor(x), torch.tensor(w), stride=stride, padding=1).numpy()
+
+
+def lowered(case: Case, given: Sequence[str] = ()) -> ModuleOp:
+    """With the steps that are `given` to its kernel, or decided."""
+    module = tenon.jit(case.function).trace(*case.arrays).module.clone()
+    if given:
+        (main,) = (op for op in module.ops if isinstance(op, FuncOp))
+        write_given(main, {"kernel_0": given})
+    return lower(new_context(), module, LoweringOptions(gpu=case.machine))
+
+
+def steps(module: ModuleOp) -> list[str]:
+    """The steps of the only kernel, but for those that pad, transpose, and take rows apart in convolutions."""
+    found: list[list[str]] = []
+    for kernel in kernels(module):
+        schedule = kernel.attributes.get("schedule")
+        assert isinstance(schedule, ArrayAttr), kernel.attributes.get("unscheduled")
+        found.append([text.data for text in schedule.data if isinstance(text, StringAttr)])
+    if len(found) > 1:
+        found = [one for one in found if any(step.startswith("contract") for step in one)]
+    (only,) = found
+    return only
+
+
+def assert_close(case: Case, result: Array) -> None:
+    wide = [a.astype(np.float64) if a.dtype.kind not in "biu" else a.astype(np.int64) for a in case.arrays]
+    expected = np.asarray(case.oracle(*wide), np.float64)
+    largest = np.abs(expected[np.isfinite(expected)]).max()
+    np.testing.assert_allclose(result.astype(np.float64), expected, rtol=1e-2, atol=case.tolerance * largest)
+
+
+def assert_found(right: ShimExecutable, wrong: str, case: Case, names: str, schedules: Sequence[Schedule]) -> None:
+    """Raise `AssertionError` unless under each schedule the fault of a text has one of the `names`, or, if there are
+    none, changes the numbers that `right` gives."""
+    backend = right.backend
+    kept = backend.library, backend.unit
+    backend.library, backend.unit = build([wrong]), 0
+    try:
+        for schedule in schedules:
+            found: set[str] = set()
+            numbers_differ = False
+            try:
+                (result,) = right(list(case.arrays), schedule)
+                assert_close(case, result)
+            except ShimError as error:
+                found = set(error.findings)
+            except AssertionError:
+                numbers_differ = True
+            assert found & set(names.split()) if names else numbers_differ, (found, numbers_differ)
+    finally:
+        backend.library, backend.unit = kept
