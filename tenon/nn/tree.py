@@ -248,10 +248,13 @@ class _Learned:
         return known is not None and known[1] == self.changes and known[0]() is module
 
     def learn(self, module: Any) -> None:
-        """Have the parameters of a module be tensors that are learned."""
+        """Have the parameters of a module, and of all below it, be tensors that are learned."""
         module.make_learned()
-        number = id(module)
-        self._known[number] = ref(module, lambda _: self._known.pop(number, None)), self.changes
+        for below in module.modules():
+            self._known[id(below)] = ref(below, partial(self._forget, id(below))), self.changes
+
+    def _forget(self, number: int, _: object) -> None:
+        self._known.pop(number, None)
 
 
 LEARNED = _Learned()
