@@ -229,7 +229,8 @@ def expected_of(network: Network, data: Data, dtype: torch.dtype, oracle: Oracle
     def tensor(array: Array, learned: bool = False) -> torch.Tensor:
         if array.dtype.kind in "iu":
             return torch.from_numpy(np.asarray(array))
-        return torch.from_numpy(np.asarray(array, np.float64)).to(dtype).requires_grad_(learned)
+        # A copy, which an optimizer changes in place.
+        return torch.tensor(np.array(array, np.float64)).to(dtype).requires_grad_(learned)
 
     weights = mapped(lambda w: tensor(w, True), data.weights)
     x, targets = tensor(data.x, not network.vocabulary), tensor(data.targets)

@@ -16,9 +16,11 @@ from typing import Any
 import networks_dense
 import networks_image
 import networks_sequence
+import numpy as np
 import pytest
-from networks import Network
-from networks_check import Undecided, check
+import torch
+from networks import Network, Oracle, leaves
+from networks_check import Undecided, check, data_of, expected_of
 from networks_dense import Activation, Experts, Linear, Norm, Residual
 from networks_draw import draw
 from networks_image import Conv, Pool, Transposed
@@ -68,6 +70,15 @@ def report(network: Network, error: Exception, seconds: float) -> str:
     """The smallest network that fails in this way, as Python."""
     small = shrunk(network, lambda n: (e := failure(n)) is not None and kind_of(e) == kind_of(error), seconds)
     return f"{kind_of(error)}: {error}\n  drawn:  {network!r}\n  shrunk: {small!r}\n  which gives: {failure(small)!r}"
+
+
+def test_the_oracle_leaves_the_weights_that_an_optimizer_changes() -> None:
+    network = network_of("Network(shape=(3,), layers=(Linear(size=4),), loss='mse', mode='adamw', dtype='f64')")
+    data = data_of(network)
+    before = [weight.copy() for weight in leaves(data.weights)]
+    expected_of(network, data, torch.float64, Oracle())
+    for weight, same in zip(leaves(data.weights), before, strict=True):
+        np.testing.assert_array_equal(weight, same)
 
 
 @pytest.mark.parametrize("number", range(COUNT))
