@@ -57,6 +57,15 @@ def _immediate(name: str, op: str, parameter: str, ptx: str) -> Instruction:
     return Instruction(name, op, text, 90, True)
 
 
+def _wait(name: str, op: str) -> Instruction:
+    """Within a basic block the assembler moves arithmetic on sums in front of a wait for all products, and then has
+    each wait for the one before (C7514). So the block ends there, by a way out that no thread takes."""
+    wait = assembly("wgmma.wait_group.sync.aligned %0;", "", '"n"(Groups)')
+    end = assembly("{\\n.reg .pred p;\\nsetp.eq.u32 p, %0, 0;\\n@p exit;\\n}", "", '"r"(gridDim.z)')
+    text = device_function(f"void {name}()", f"{wait}\n  if (Groups == 0) {end}", "int Groups")
+    return Instruction(name, op, text, 90, True)
+
+
 def _barrier(what: str, op: str) -> Instruction:
     name = f"tn_named_barrier_{what}"
     text = device_function(
@@ -82,7 +91,7 @@ WARPGROUPS = (
     Instruction("tn_wgmma_descriptor", "nvgpu.warpgroup.generate.descriptor", DESCRIPTOR, 90, True),
     _plain("tn_wgmma_fence", "nvvm.wgmma.fence.aligned", "wgmma.fence.sync.aligned;"),
     _plain("tn_wgmma_commit", "nvvm.wgmma.commit.group.sync.aligned", "wgmma.commit_group.sync.aligned;"),
-    _immediate("tn_wgmma_wait", "nvvm.wgmma.wait.group.sync.aligned", "Groups", "wgmma.wait_group.sync.aligned %0;"),
+    _wait("tn_wgmma_wait", "nvvm.wgmma.wait.group.sync.aligned"),
     _immediate("tn_setmaxnreg_dec", "nvvm.setmaxregister", "Registers", "setmaxnreg.dec.sync.aligned.u32 %0;"),
     _immediate("tn_setmaxnreg_inc", "nvvm.setmaxregister", "Registers", "setmaxnreg.inc.sync.aligned.u32 %0;"),
     _barrier("sync", "nvvm.barrier"),

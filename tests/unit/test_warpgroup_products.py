@@ -126,13 +126,33 @@ def test_faults_are_found(fault: str, executables: dict[str, ShimExecutable]) ->
     assert_found(right, right.source.replace(old, new), CASES["nn"], names, SCHEDULES[1:2])
 
 
+def zeros(*shape: int) -> Any:
+    return np.zeros(shape, BF16)
+
+
+LARGE = {
+    "128 tiles, a bias and an activation": (
+        Case(
+            lambda x, w, b: tenon.gelu(tenon.matmul(x, w) + b),
+            [zeros(2048, 2048), zeros(2048, 2048), zeros(2048)],
+            np.matmul,
+            machine=GPUS["sm_90a"],
+        ),
+        {"pipeline(ko, 4)", "rotate(jn)"},
+    ),
+    "columns beyond the last tile": (
+        Case(tenon.conv2d, [zeros(32, 256, 56, 56), zeros(64, 256, 1, 1)], convolved, machine=GPUS["sm_90a"]),
+        {"pipeline(ko, 4)", "split(j, 256) -> jg, jb"},
+    ),
+}
+
+
 @needs_nvrtc
-def test_nvrtc_compiles_large_products_without_spills_and_remarks() -> None:
-    """Of 2048 by 2048 with a bias and an activation: 128 tiles, of which each multiprocessor has one."""
-    x, b = np.zeros((2048, 2048), BF16), np.zeros(2048, BF16)
-    case = OnOne(lambda x, w, b: tenon.gelu(tenon.matmul(x, w) + b), [x, x, b], np.matmul, machine=GPUS["sm_90a"])
+@pytest.mark.parametrize("name", LARGE)
+def test_nvrtc_compiles_large_products_without_spills_and_remarks(name: str) -> None:
+    case, expected = LARGE[name]
     module = lowered(case)
-    assert {"pipeline(ko, 4)", "rotate(jn)"} < set(steps(module))
+    assert expected < set(steps(module))
     (kernel,) = compiled(module, "sm_90a").values()
     assert (kernel.stack, kernel.spilled) == (0, 0)
 
