@@ -15,6 +15,8 @@ class LoweringOptions:
     """The processor that runs the loops."""
     gpu: Gpu | None = None
     """The GPU that runs them in its place: each of its threads computes one element, or shares a row."""
+    serialised: tuple[str, ...] = ()
+    """The kernels of a GPU that do without the instructions that only its architecture has."""
     tuning: str = ""
     """The options of `schedule` that name a tuning record and the processor."""
     exact_math: str = ""

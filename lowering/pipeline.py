@@ -77,7 +77,9 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
     if options.gpu is not None:
         in_parts = (_spec(name, _machine(options.gpu)) for name in ("reduce-in-parts", "scan-in-parts"))
         parts = ("separate-updates", "gather-overlaps", *in_parts)
-        schedule = tuple(_spec(name, _machine(options.gpu)) for name in _STEPS)
+        serialised = f"serialised={','.join(options.serialised)}" if options.serialised else ""
+        gpu = _machine(options.gpu)
+        schedule = (_spec("decide-steps", gpu, serialised), _spec("apply-steps", gpu))
         bufferize = _spec("bufferize", f"alignment={options.gpu.access}")
     return (
         # The ops as they were traced.
@@ -98,9 +100,6 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
         # Kernels are loops over vectors and scalars.
         Stage("loops", () if on_gpu else _loop_passes(machine, options.exact_math)),
     )
-
-
-_STEPS = ("decide-steps", "apply-steps")
 
 
 def _loop_passes(machine: Machine, exact_math: str) -> tuple[str, ...]:

@@ -190,6 +190,11 @@ class Gpu:
     dependent: int = 4
     """Cycles from an operation to one that needs its result."""
 
+    @property
+    def common(self) -> Gpu:
+        """This GPU without the instructions that only its architecture has."""
+        return replace(self, architecture=self.architecture.rstrip("af"))
+
     def text(self) -> str:
         """The GPU as the option `machine` of passes takes it: its name, then the facts in which it differs."""
         known = GPUS.get(self.architecture, GPU)

@@ -9,11 +9,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.runtime.arguments.interface import Interface
-from tenon.runtime.lower import lower_module, lower_with, map_to_grid, options
+from tenon.runtime.executable_cuda import Built, build_for_cuda
+from tenon.runtime.lower import lower_with, options
 
 if TYPE_CHECKING:
     from tenon.passes.machine import Gpu
-    from tenon.runtime.cuda.nvrtc import Compiled
 
 
 def build(module: ModuleOp, target: str) -> dict[str, bytes]:
@@ -58,33 +58,30 @@ def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
 
 
 def _for_cuda(module: ModuleOp, architecture: str) -> dict[str, bytes]:
-    from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels
     from tenon.lowering.grid_schedules.explain import explain
     from tenon.lowering.pipeline import lower_to_buffers
-    from tenon.runtime.cuda import nvrtc
 
+    told = options("cuda", architecture)
+    assert told.gpu is not None
     buffered = module.clone()
-    rest = lower_to_buffers(Context(), buffered, options("cuda", architecture))
+    rest = lower_to_buffers(Context(), buffered, told)
     before = buffered if rest[0].name == "buffered" else None
-    lower_module(module, "cuda", architecture=architecture)
-    map_to_grid(module)
-    gpu = options("cuda", architecture).gpu
-    assert gpu is not None
-    source = emit_cuda(module, architecture)
-    compiled = nvrtc.compile_kernels(source, architecture) if kernels(module) else nvrtc.Compiled(b"", {})
+    built = build_for_cuda(module, "main", told, architecture)
     return {
-        "main.grid.mlir": f"{module!s}\n".encode(),
-        f"main.{architecture}.cu": source.encode(),
-        f"main.{architecture}.cubin": compiled.cubin,
-        f"main.{architecture}.txt": _report(before, module, compiled, gpu).encode(),
-        f"main.{architecture}.schedules.txt": (explain(before, gpu) if before is not None else "").encode(),
-        f"main.{architecture}.json": Interface.of(module).to_json().encode(),
+        "main.grid.mlir": f"{built.mapped!s}\n".encode(),
+        f"main.{architecture}.cu": built.source.encode(),
+        f"main.{architecture}.cubin": built.compiled.cubin,
+        f"main.{architecture}.txt": _report(before, built, told.gpu).encode(),
+        f"main.{architecture}.schedules.txt": (
+            explain(before, told.gpu, built.serialised) if before is not None else ""
+        ).encode(),
+        f"main.{architecture}.json": Interface.of(built.mapped).to_json().encode(),
     }
 
 
-def _report(before: ModuleOp | None, mapped: ModuleOp, compiled: Compiled, gpu: Gpu) -> str:
-    """The table of the kernels of a `mapped` module. What they move and compute is counted where kernels are not loops
-    yet, in the module `before`."""
+def _report(before: ModuleOp | None, built: Built, gpu: Gpu) -> str:
+    """The table of the kernels of a module. What they move and compute is counted where kernels are not loops yet, in
+    the module `before`."""
     from tenon.lowering.kernels.bytes_moved import bytes_moved
     from tenon.lowering.kernels.operations import operations_of
     from tenon.runtime.cuda.disassembly import disassembler, instruction_counts
@@ -92,6 +89,7 @@ def _report(before: ModuleOp | None, mapped: ModuleOp, compiled: Compiled, gpu: 
 
     moved = bytes_moved(before.clone()) if before is not None else ()
     operations = operations_of(before) if before is not None else {}
-    program = disassembler() if compiled.cubin else None
+    compiled, program = built.compiled, disassembler() if built.compiled.cubin else None
     instructions = instruction_counts(compiled.cubin, program) if program is not None else None
-    return as_table(report(mapped, compiled.kernels, moved, operations, instructions, gpu), gpu)
+    found = report(built.mapped, compiled.kernels, moved, operations, instructions, built.serialised, gpu)
+    return as_table(found, gpu)

@@ -19,6 +19,7 @@ from tenon.runtime.knobs import knobs
 if TYPE_CHECKING:
     from tenon.lowering.options import LoweringOptions
     from tenon.runtime.cuda.device import DeviceBuffer
+    from tenon.runtime.cuda.nvrtc import Compiled
     from tenon.runtime.cuda.program import CudaProgram
 
 
@@ -259,29 +260,51 @@ def _finish_for_all_streams() -> None:
     cupy_module().cuda.get_current_stream().synchronize()
 
 
-def compile_for_cuda(module: ModuleOp, name: str, options: LoweringOptions, architecture: str) -> dict[str, bytes]:
-    """The machine code of `module`, at any stage, with its interface and its IR, by name."""
+@dataclass(frozen=True)
+class Built:
+    """What a module compiles to."""
+
+    mapped: ModuleOp
+    """The grid-mapped module."""
+    source: str
+    compiled: Compiled
+    serialised: Mapping[str, str]
+    """The kernels that do without the instructions that only the architecture has, since the assembler would serialise
+    these, with what it says of them."""
+
+
+def build_for_cuda(module: ModuleOp, name: str, options: LoweringOptions, architecture: str) -> Built:
+    """Lower a copy of `module`, at any stage, and compile it: kernels that the assembler serialises once more, in a
+    form without the instructions that it does not see through. Raises `SerialisedError` for one that stays as it is,
+    by steps that are given or as a text of its own."""
     from tenon.runtime.cuda.device_cuda import compile_kernels
     from tenon.runtime.cuda.nvrtc import SerialisedError
 
-    mapped = lower.map_to_grid(lower.lower_with(module.clone(), "cuda", options, name))
-    try:
-        source, cubin = compile_kernels(mapped, architecture)
-    except SerialisedError as error:
-        # Without the instructions that only this architecture has, which the assembler does not see through.
-        usual = architecture.removesuffix("a")
-        if options.gpu is None or usual == architecture:
-            raise
-        if knobs.debug >= 1:
-            print(f"tenon: {name}: compiled for {usual}: {error}", file=sys.stderr)
-        return compile_for_cuda(module, name, replace(options, gpu=replace(options.gpu, architecture=usual)), usual)
+    serialised: dict[str, str] = {}
+    while True:
+        told = replace(options, serialised=tuple(sorted(serialised)))
+        mapped = lower.map_to_grid(lower.lower_with(module.clone(), "cuda", told, name))
+        try:
+            return Built(mapped, *compile_kernels(mapped, architecture), serialised)
+        except SerialisedError as error:
+            if not error.kernels.keys() - serialised.keys():
+                raise
+            serialised |= error.kernels
+
+
+def compile_for_cuda(module: ModuleOp, name: str, options: LoweringOptions, architecture: str) -> dict[str, bytes]:
+    """The machine code of `module`, at any stage, with its interface and its IR, by name."""
+    built = build_for_cuda(module, name, options, architecture)
+    if knobs.debug >= 1:
+        for kernel, remark in built.serialised.items():
+            print(f"tenon: {name}: {kernel}: without what the assembler serialises: {remark}", file=sys.stderr)
     if knobs.debug >= 3:
-        print(source, file=sys.stderr)
-    lower.dump(name, "cu", source)
+        print(built.source, file=sys.stderr)
+    lower.dump(name, "cu", built.source)
     return {
-        "cubin": cubin,
-        "interface": Interface.of(mapped).to_json().encode(),
-        "grid.mlir": str(mapped).encode(),
+        "cubin": built.compiled.cubin,
+        "interface": Interface.of(built.mapped).to_json().encode(),
+        "grid.mlir": str(built.mapped).encode(),
     }
 
 

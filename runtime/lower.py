@@ -122,10 +122,9 @@ def check_device(module: ModuleOp, device: str) -> None:
                 raise ValueError(f"{op.name}: runs on {trait.device} only, but the target is {device}")
 
 
-def lower_module(module: ModuleOp, device: str, name: str = "main", architecture: str | None = None) -> ModuleOp:
-    """Take `module` from whatever stage it is at to loop IR for `device`, in place; a GPU may have an `architecture`
-    that is not the one of the current one."""
-    return lower_with(module, device, options(device, architecture, module), name)
+def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
+    """Take `module` from whatever stage it is at to loop IR for `device`, in place."""
+    return lower_with(module, device, options(device, module=module), name)
 
 
 def lower_with(module: ModuleOp, device: str, options: LoweringOptions, name: str) -> ModuleOp:

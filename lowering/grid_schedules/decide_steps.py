@@ -57,11 +57,13 @@ UNSCHEDULED = "unscheduled"
 
 @dataclass(frozen=True)
 class DecideStepsPass(FunctionPass):
-    """Choose the steps of kernels for a GPU (text, see `Gpu`)."""
+    """Choose the steps of kernels for a GPU (text, see `Gpu`); those of the kernels `serialised` do without the
+    instructions that only its architecture has."""
 
     name = "decide-steps"
 
     machine: str = ""
+    serialised: tuple[str, ...] = ()
 
     def change(self, module: ModuleOp) -> Change:
         machine = Gpu.of_option(self.name, self.machine)
@@ -73,7 +75,7 @@ class DecideStepsPass(FunctionPass):
             if name in given:
                 collapse_loops(function)
                 function.attributes[ATTRIBUTE] = given[name]
-            decide(function, machine)
+            decide(function, machine.common if name in self.serialised else machine)
 
         return change
 

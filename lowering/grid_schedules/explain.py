@@ -3,6 +3,8 @@ kernel, the one that has steps for it, and the tiles among which these were chos
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.lowering.grid_schedules.contractions import large_product
@@ -19,8 +21,9 @@ TILED = {"warpgroup instructions": warpgroup_candidates, "matrix instructions": 
 """The deciders that choose among tiles of a product."""
 
 
-def explain(module: ModuleOp, machine: Gpu) -> str:
-    """The text for all kernels of a module that nothing was decided for yet; it stays as it is."""
+def explain(module: ModuleOp, gpu: Gpu, serialised: Mapping[str, str]) -> str:
+    """The text for all kernels of a module that nothing was decided for yet; it stays as it is. Of kernels that are
+    `serialised` it says why (see `Built`)."""
     lines: list[str] = []
     given = given_steps(module)
     for function in kernels_of(module.clone()):
@@ -28,6 +31,10 @@ def explain(module: ModuleOp, machine: Gpu) -> str:
         if ATTRIBUTE in function.attributes or function.sym_name.data in given:
             lines.append("  its steps are given")
             continue
+        machine = gpu
+        if (remark := serialised.get(function.sym_name.data)) is not None:
+            machine = gpu.common
+            lines.append(f"  by instructions of {gpu.architecture} the assembler serialises it: {remark}")
         collapse_loops(function)
         for name, decider in DECIDERS.items():
             steps = steps_of(function, machine, decider)

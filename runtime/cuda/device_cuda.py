@@ -61,9 +61,10 @@ def cupy_module() -> Any:
     return sys.modules["cupy"]  # which was imported to find out
 
 
-def compile_kernels(module: ModuleOp, arch: str) -> tuple[str, bytes]:
-    """The CUDA source of a grid-mapped module, and its cubin (empty where there are no kernels). Needs no device."""
+def compile_kernels(module: ModuleOp, arch: str) -> tuple[str, nvrtc.Compiled]:
+    """The CUDA source of a grid-mapped module, and its machine code (empty where there are no kernels). Needs no
+    device."""
     from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels
 
     source = emit_cuda(module, arch)
-    return source, nvrtc.compile_cubin(source, arch) if kernels(module) else b""
+    return source, nvrtc.compile_kernels(source, arch) if kernels(module) else nvrtc.Compiled(b"", {})

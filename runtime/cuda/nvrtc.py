@@ -24,6 +24,12 @@ class NvrtcError(RuntimeError):
 class SerialisedError(NvrtcError):
     """What should overlap would not, by the assembler's remarks: such code is right, and half as fast as it seems."""
 
+    def __init__(self, remarks: Sequence[str]) -> None:
+        super().__init__("\n".join(["nvrtc: the assembler serialises what should overlap", *remarks]))
+        found = [match for remark in remarks if (match := _REMARK.search(remark))]
+        self.kernels = {match["kernel"]: f"{match['code']}: {' '.join(match['text'].split())}" for match in found}
+        """What is said of each kernel that a remark names."""
+
 
 @dataclass(frozen=True)
 class KernelResources:
@@ -59,11 +65,14 @@ def compile_kernels(source: str, arch: str) -> Compiled:
     """
     cubin, log = _compile(source, [f"--gpu-architecture={arch}", "--ptxas-options=-v"], "CUBIN")
     if remarks := [line for line in log.splitlines() if _SERIALISED.search(line)]:
-        raise SerialisedError("nvrtc: the assembler serialises what should overlap\n" + "\n".join(remarks))
+        raise SerialisedError(remarks)
     return Compiled(cubin, _resources(log))
 
 
 _SERIALISED = re.compile(r"\(C75\d\d\)")
+_REMARK = re.compile(
+    r"\((?P<code>C75\d\d)\) (?:Potential Performance Loss: )?(?P<text>.*) in (?:the )?function '(?P<kernel>\w+)'"
+)
 _ENTRY = re.compile(r"Compiling entry function '(\w+)'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")

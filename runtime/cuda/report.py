@@ -29,6 +29,9 @@ from tenon.runtime.cuda.nvrtc import KernelResources
 TELLING = ("LDG", "STG", "LDS", "STS", "LDL", "STL", "LDGSTS", "LDSM", "STSM", "UTMALDG", "UTMASTG", "HMMA", "HGMMA")
 """Instructions that show which way a kernel goes; all others are in the total."""
 
+FORMS = {MmaSyncOp: "mma.sync", WarpgroupMmaOp: "wgmma", type(None): "no matrix instructions"}
+"""How products of matrices are done, by the op that does them."""
+
 
 @dataclass(frozen=True)
 class KernelReport:
@@ -49,6 +52,10 @@ class KernelReport:
     """Predicted."""
     bound: str
     """What the prediction is limited by."""
+    form: str
+    """By which instructions it multiplies matrices, if it does."""
+    remark: str | None
+    """What the assembler says of the form by those that only its architecture has, if that was not taken for it."""
 
 
 def resident_blocks(resources: KernelResources, threads: int, gpu: Gpu) -> int:
@@ -81,12 +88,18 @@ def predict(
     return limits[bound], bound
 
 
+def product_of(function: func.FuncOp) -> MmaSyncOp | WarpgroupMmaOp | None:
+    """A matrix instruction of a kernel, if it has some."""
+    return next(iter((*ops_of(function, MmaSyncOp), *ops_of(function, WarpgroupMmaOp))), None)
+
+
 def rate_of(function: func.FuncOp, gpu: Gpu) -> int | None:
     """Multiply-adds that a multiprocessor begins in a cycle by the matrix instructions of a kernel, if it has some."""
-    for product in (*ops_of(function, MmaSyncOp), *ops_of(function, WarpgroupMmaOp)):
-        assert isinstance(product.a.type, VectorType | MemRefType)
-        return 2 * gpu.products // element_bytes(product.a.type.element_type)
-    return None
+    product = product_of(function)
+    if product is None:
+        return None
+    assert isinstance(product.a.type, VectorType | MemRefType)
+    return 2 * gpu.products // element_bytes(product.a.type.element_type)
 
 
 def report(
@@ -95,9 +108,11 @@ def report(
     moved: Sequence[Moved],
     operations: Mapping[str, int],
     instructions: Mapping[str, Counter[str]] | None,
+    serialised: Mapping[str, str],
     gpu: Gpu,
 ) -> tuple[KernelReport, ...]:
-    """A report for each kernel of a grid-mapped `module`, from what compiling it and counting before it found."""
+    """A report for each kernel of a grid-mapped `module`, from what compiling it and counting before it found;
+    `serialised` has the remarks on kernels in another form."""
     by_kernel = {kernel.kernel: (kernel.read // kernel.calls, kernel.written // kernel.calls) for kernel in moved}
     result: list[KernelReport] = []
     for function in kernels(module):
@@ -115,8 +130,9 @@ def report(
             seconds, bound = predict(gpu, blocks, threads, resident, sum(bytes_), count, rate)
         occupancy = resident * threads / gpu.threads
         of_code = instructions.get(name) if instructions is not None else None
-        entry = KernelReport(name, blocks, threads, uses, occupancy, bytes_, count, of_code, seconds, bound)
-        result.append(entry)
+        form, remark = FORMS[type(product_of(function))], serialised.get(name)
+        of_limits = (seconds, bound, form, remark)
+        result.append(KernelReport(name, blocks, threads, uses, occupancy, bytes_, count, of_code, *of_limits))
     return tuple(result)
 
 
@@ -134,6 +150,12 @@ def as_table(kernels: Sequence[KernelReport], gpu: Gpu) -> str:
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     total = sum(kernel.seconds or 0 for kernel in kernels)
     lines.append(f"predicted for one launch of each, by the data sheet of {gpu.architecture}: {total * 1e6:.2f} us")
+    lines += [
+        f"{kernel.name}: takes {kernel.form}, since the assembler serialises it by instructions of "
+        f"{gpu.architecture}: {kernel.remark}"
+        for kernel in kernels
+        if kernel.remark is not None
+    ]
     counted = [kernel for kernel in kernels if kernel.instructions is not None]
     lines += [f"{kernel.name}: {_telling(kernel.instructions or Counter())}" for kernel in counted]
     if kernels and not counted:

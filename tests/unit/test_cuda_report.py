@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +12,14 @@ import pytest
 
 import tenon
 from tenon.passes.machine import gpu_of
+from tenon.runtime import lower
 from tenon.runtime.build import build
 from tenon.runtime.cuda import disassembly, nvrtc
 from tenon.runtime.cuda.disassembly import instruction_counts
 from tenon.runtime.cuda.nvrtc import KernelResources
 from tenon.runtime.cuda.report import predict, resident_blocks
+from tenon.runtime.executable_cuda import compile_for_cuda
+from tenon.runtime.kernel_schedules import write_schedule
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="nvrtc is not installed")
 H100 = gpu_of("sm_90")
@@ -116,3 +120,34 @@ def test_table_says_that_instructions_are_not_counted(monkeypatch: pytest.Monkey
     module = tenon.jit(lambda x: x + 1).trace(np.zeros(8, np.float32)).module.clone()
     text = build(module, "cuda:sm_90")["main.sm_90.txt"].decode()
     assert "instructions are not counted: nvdisasm is not installed (pip install nvidia-cuda-nvdisasm)" in text
+
+
+def test_only_what_the_assembler_serialises_takes_another_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two products one is by warps, and the table says so. One that is to stay as it is is an error."""
+    remark = "ptxas info    : (C7514) Potential Performance Loss: products are serialized in the function 'kernel_1'"
+    tried: list[list[str]] = []
+
+    def compile_kernels(source: str, architecture: str) -> nvrtc.Compiled:
+        texts = dict(zip(["kernel_0", "kernel_1"], source.split("__global__")[1:], strict=True))
+        tried.append([name for name, text in texts.items() if "tn_wgmma_m64" in text])
+        if "kernel_1" in tried[-1]:
+            raise nvrtc.SerialisedError([remark])
+        return nvrtc.Compiled(b"", dict.fromkeys(texts, KernelResources(32, 0, 0, 0)))
+
+    monkeypatch.setattr(nvrtc, "compile_kernels", compile_kernels)
+    x, y = np.zeros((128, 128), np.float16), np.zeros((128, 192), np.float16)
+    module = tenon.jit(lambda x, y: x @ y @ y.reshape(192, 128)).trace(x, y).module
+    files = build(module.clone(), "cuda:sm_90a")
+    assert tried == [["kernel_0", "kernel_1"], ["kernel_0"]]
+    why = "C7514: products are serialized"
+    line = f"kernel_1: takes mma.sync, since the assembler serialises it by instructions of sm_90a: {why}\n"
+    assert line in files["main.sm_90a.txt"].decode()
+    explained = files["main.sm_90a.schedules.txt"].decode().partition("kernel_1\n")
+    assert "warpgroup instructions: chosen" in explained[0]
+    assert f"serialises it: {why}" in explained[2]
+    assert "needs sm_90a, the target is sm_90\n  matrix instructions: chosen" in explained[2]
+    options = lower.options("cuda", "sm_90a")
+    assert compile_for_cuda(module.clone(), "f", options, "sm_90a")["grid.mlir"] == files["main.grid.mlir"].strip()
+    write_schedule(module, {"kernel_1": re.findall(r"^    (\w+\(.+)$", explained[0], re.MULTILINE)})
+    with pytest.raises(nvrtc.SerialisedError, match="kernel_1"):
+        build(module, "cuda:sm_90a")

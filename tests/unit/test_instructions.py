@@ -224,8 +224,9 @@ def test_remarks_on_serialised_products_are_errors() -> None:
     """An accumulator that is written while a product on it is in flight."""
     text = KERNELS["stores"].text.replace("tn_wgmma_wait<0>();", "d[3] += 1.0f; tn_wgmma_wait<0>();")
     text = re.sub(r"(\n *)(for \(int)", r"\1#pragma unroll\1\2", text)
-    with pytest.raises(nvrtc.NvrtcError, match=r"\(C75\d\d\)"):
+    with pytest.raises(nvrtc.SerialisedError, match=r"\(C75\d\d\)") as raised:
         nvrtc.compile_kernels(with_functions(text, "sm_90a"), "sm_90a")
+    assert re.match(r"C75\d\d: warpgroup.wait is injected", raised.value.kernels["f"])
 
 
 @pytest.mark.parametrize(
