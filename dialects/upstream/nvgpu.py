@@ -42,6 +42,8 @@ WORKGROUP = 3
 """The memory space that the threads of a block share."""
 COPIED_BYTES = (4, 8, 16)
 TILES = (1, 2, 4)
+TRANSPOSED_BITS = 16
+"""Of the elements of matrices that `ldmatrix` transposes."""
 
 
 def _bits(element: Attribute) -> int:
@@ -198,7 +200,10 @@ class LdMatrixOp(IRDLOperation):
         tiles, shape = self.tiles.value.data, self.result.type.get_shape()
         if tiles not in TILES:
             raise VerifyException(f"{self.name}: {tiles} tiles, expected one of {', '.join(map(str, TILES))}")
-        expected = (tiles, 32 // _bits(self.result.type.element_type))
+        bits = _bits(self.result.type.element_type)
+        if self.transpose.value.data and bits != TRANSPOSED_BITS:
+            raise VerifyException(f"{self.name}: elements have {bits} bits, those that it transposes {TRANSPOSED_BITS}")
+        expected = (tiles, 32 // bits)
         if shape != expected:
             raise VerifyException(f"{self.name}: the result has shape {shape}, {tiles} tiles have {expected}")
 

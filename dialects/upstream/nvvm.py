@@ -85,13 +85,14 @@ class WgmmaWaitOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
+        attributes = parser.parse_optional_attr_dict()
         left = cls(parser.parse_integer(allow_boolean=False))
-        left.attributes |= parser.parse_optional_attr_dict()
+        left.attributes |= attributes
         return left
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.group.value.data}")
         printer.print_op_attributes(self.attributes)
+        printer.print_string(f" {self.group.value.data}")
 
 
 class _Keyword(ParametrizedAttribute):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -16,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
+from tenon.dialects.universe import UPSTREAM
 from tenon.lowering.cuda.emit_cuda import EmissionError, emit_cuda
 from tenon.runtime.cuda import nvrtc
 from tenon.runtime.lower import new_context
@@ -92,6 +94,8 @@ func.func private @kernel_0(%a: memref<16x32xbf16>, %b: memref<8x32xbf16>, %c: m
   func.return
 }}"""
 
+ALL = (Path(__file__).parents[1] / "lit/dialects/gpu.mlir").read_text()
+
 
 def parse(text: str) -> ModuleOp:
     module = Parser(new_context(), text).parse_module()
@@ -105,11 +109,19 @@ def test_product_prints_and_parses() -> None:
     assert "nvgpu.mma.sync(%x, %y, %d) {mmaShape = [16, 8, 16]}" in re.sub(r" : i64|<|>", "", str(module))
 
 
+def test_all_ops_for_gpus_are_read_again() -> None:
+    shown = {op.name for op in parse(ALL).walk()}
+    known = {op.name for dialect in ("nvgpu", "nvvm", "warpgroup") for op in UPSTREAM[dialect]().operations}
+    assert known <= shown
+
+
 @pytest.mark.skipif(shutil.which("mlir-opt-22") is None, reason="mlir-opt-22 is not installed")
-@pytest.mark.parametrize("text", ["as written", "as printed"])
-def test_upstream_reads_the_product(text: str) -> None:
-    given = PRODUCT if text == "as written" else str(parse(PRODUCT))
-    done = subprocess.run(["mlir-opt-22"], input=given, text=True, capture_output=True, check=False)
+@pytest.mark.parametrize(
+    "given", [PRODUCT, str(parse(PRODUCT)), str(parse(ALL))], ids=["written", "printed", "all ops"]
+)
+def test_upstream_reads_ops_for_gpus(given: str) -> None:
+    command = ["mlir-opt-22", "--allow-unregistered-dialect"]  # for `warpgroup`, which is Tenon's own
+    done = subprocess.run(command, input=given, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -141,6 +153,14 @@ def test_product_compiles_without_local_memory() -> None:
 def test_ops_that_say_nothing_are_refused(old: str, new: str, message: str) -> None:
     with pytest.raises(VerifyException, match=message):
         parse(PRODUCT.replace(old, new))
+
+
+def test_only_elements_of_16_bits_are_transposed() -> None:
+    text = ALL.replace("memref<8x8xf16, 3 : i64>", "memref<8x8xi32, 3 : i64>").replace(
+        "vector<1x2xf16>", "vector<1x1xi32>"
+    )
+    with pytest.raises(VerifyException, match="elements have 32 bits, those that it transposes 16"):
+        parse(text)
 
 
 def test_products_that_no_instruction_computes() -> None:
