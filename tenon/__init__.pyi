@@ -246,6 +246,8 @@ def argsort_groups(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _A
     most 32 bits."""
 def argsort_rows(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """The indices (i64) that sort each row of `x` (rows, n), as in `sort_rows`. Equal elements keep their order."""
+def argsort_short_rows(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
+    """The indices (i32) that sort each row of `x` (rows, n), as in `argsort`. Equal elements keep their order."""
 def argwhere(x: _Any, size: _b.int, fill_value: _b.int | _Sequence[_b.int] = ..., *, out: _Any = ...) -> _Any:
     """The indices (`size`, rank of `x`; i64) of the elements of `x` that are not zero, in row-major order."""
 def asarray(x: _Any, dtype: _b.object = ..., *, device: _b.str | None = ..., copy: _b.bool | None = ...) -> _Any:
@@ -976,8 +978,6 @@ def sort_groups(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
 def sort_rows(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """The rows of `x` (rows, n) each sorted, smallest element first, or largest first if `descending`. NaN, which loses
     its sign, is larger than every number, and zero larger than negative zero."""
-def sort_runs(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
-    """The runs of `x` (rows, runs, length) each sorted, and for each element the place in its row where it was."""
 def space_to_depth(x: _Any, block: _b.int, mode: _Literal['DCR', 'CRD'] = ..., *, out: _Any = ...) -> _Any:
     """`x` (..., c, h, w) with squares of `block` times `block` pixels made channels: (..., c block², h / block, w /
     block). It undoes `depth_to_space` of the same `mode`."""

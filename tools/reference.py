@@ -42,7 +42,7 @@ _CHAPTERS: dict[str, tuple[str, ...]] = {
     ),
     "Reducing, scanning and sorting": (
         *("reduction", "statistics", "measures", "norms", "cumulative"),
-        *("sorting", "sorted_runs", "radix_sorting", "network_sorting", "row_selection", "searching", "quantiles"),
+        *("sorting", "rank_sorting", "radix_sorting", "network_sorting", "row_selection", "searching", "quantiles"),
     ),
     "Products and windows": (
         *("contraction", "products", "einsum", "convolution", "transposed_convolution"),

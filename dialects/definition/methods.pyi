@@ -69,6 +69,8 @@ class Methods:
         most 32 bits."""
     def argsort_rows(self, descending: _b.bool = ...) -> _Self:
         """The indices (i64) that sort each row of `x` (rows, n), as in `sort_rows`. Equal elements keep their order."""
+    def argsort_short_rows(self, descending: _b.bool = ...) -> _Self:
+        """The indices (i32) that sort each row of `x` (rows, n), as in `argsort`. Equal elements keep their order."""
     def argwhere(self, size: _b.int, fill_value: _b.int | _Sequence[_b.int] = ...) -> _Self:
         """The indices (`size`, rank of `x`; i64) of the elements of `x` that are not zero, in row-major order."""
     def asarray(self, dtype: _b.object = ..., *, device: _b.str | None = ..., copy: _b.bool | None = ...) -> _Any:
@@ -705,8 +707,6 @@ class Methods:
     def sort_rows(self, descending: _b.bool = ...) -> _Self:
         """The rows of `x` (rows, n) each sorted, smallest element first, or largest first if `descending`. NaN, which loses
         its sign, is larger than every number, and zero larger than negative zero."""
-    def sort_runs(self, descending: _b.bool = ...) -> _Any:
-        """The runs of `x` (rows, runs, length) each sorted, and for each element the place in its row where it was."""
     def space_to_depth(self, block: _b.int, mode: _Literal['DCR', 'CRD'] = ...) -> _Self:
         """`x` (..., c, h, w) with squares of `block` times `block` pixels made channels: (..., c block², h / block, w /
         block). It undoes `depth_to_space` of the same `mode`."""
@@ -876,6 +876,7 @@ class TensorMethods(Methods):
     def argsort_(self, axis: _b.int = ..., descending: _b.bool = ..., stable: _b.bool = ..., *, dim: _Any = ...) -> _Self: ...
     def argsort_groups_(self, descending: _b.bool = ...) -> _Self: ...
     def argsort_rows_(self, descending: _b.bool = ...) -> _Self: ...
+    def argsort_short_rows_(self, descending: _b.bool = ...) -> _Self: ...
     def argwhere_(self, size: _b.int, fill_value: _b.int | _Sequence[_b.int] = ...) -> _Self: ...
     def asin_(self) -> _Self: ...
     def asinh_(self) -> _Self: ...

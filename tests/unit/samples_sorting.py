@@ -90,15 +90,14 @@ for _largest in (True, False):
 add("top_k", [numbers("best", (5,))], lambda x: best(x, 2), k=2, sorted=False)
 
 
-def sorted_runs(x: Array, descending: bool = False) -> tuple[Array, Array]:
-    places = order(x, -1, descending)
-    starts = np.arange(x.shape[1])[:, None] * x.shape[2]
-    return np.take_along_axis(x, places, -1), (places + starts).astype(np.int32)
+def order_of_short(x: Array, descending: bool = False) -> Array:
+    return order(x, -1, descending).astype(np.int32)
 
 
 for _descending in (False, True):
-    add("sort_runs", [numbers("runs", (2, 3, 5))], lambda x, d=_descending: sorted_runs(x, d), descending=_descending)
-add("sort_runs", [np.zeros((2, 0, 5), F32)], sorted_runs)
+    _rows = integers("rows", (3, 7), np.int64, -4, 4).astype(F32)
+    add("argsort_short_rows", [_rows], lambda x, d=_descending: order_of_short(x, d), descending=_descending)
+add("argsort_short_rows", [np.zeros((0, 5), F32)], order_of_short)
 
 for _dtype in (F32, np.uint8, np.int64):  # digits of 8, 32 and 64 bits
     for _descending in (False, True):

@@ -5,7 +5,7 @@ thread does a row, many short rows are sorted side by side (`network_sorting`), 
 other rows of more than a few elements by their digits (`radix_sorting`). The first few elements are selected
 (`row_selection`). Where a row is work for many threads, as on a GPU, blocks sort tiles of it by digits in memory that
 their threads share, and move tiles of long rows by one digit after the other (`tile_sorting`). Short rows are sorted by
-counting, for each element, those that go before it (`sorted_runs`). All of them keep the order of equal elements.
+counting, for each element, those that go before it (`rank_sorting`). All of them keep the order of equal elements.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tenon.dialects.families.along_axis import AlongAxis
 from tenon.dialects.ops.order.network_sorting import KEY_BITS
 from tenon.dialects.ops.order.partition_sorting import PLACE_BITS, place_keys
 from tenon.dialects.ops.order.radix_sorting import DIGIT_BITS
-from tenon.dialects.ops.order.sorted_runs import LONGEST_RUN, RUN
+from tenon.dialects.ops.order.rank_sorting import LONGEST_SHORT, SHORT
 from tenon.dialects.ops.order.tile_sorting import leading_places, sorted_rows
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis
 from tenon.dialects.types.size import Size
@@ -99,7 +99,7 @@ class ArgsortOp(AlongAxis, CompositeOp):
         if fits_key and _is_sorted_in_groups(x, axis, _LONGEST_ARGSORTED) and prod(x.shape) <= _MOST_ARGSORTED:
             sort = partial(ops.argsort_groups, descending=descending)
             return _along_rows(x, axis, lambda rows: _in_groups(rows, sort))
-        if x.shape[axis] > RUN:
+        if x.shape[axis] > SHORT:
             return _along_rows(x, axis, lambda rows: ops.argsort_rows(rows, descending=descending))
         return ArgsortOp.decompose_in_pieces(x, axis=axis, descending=descending)
 
@@ -121,8 +121,9 @@ class ArgsortOp(AlongAxis, CompositeOp):
     def decompose_in_pieces(cls, x: Value, *, axis: int, descending: bool, **settings: Any) -> Value:
         if 0 in x.shape:
             return ops.zeros(x.shape, "i64")
-        if x.shape[axis] <= LONGEST_RUN:
-            return ops.cast(_along_rows(x, axis, lambda rows: _places_by_counting(rows, descending)), dtype=i64)
+        if x.shape[axis] <= LONGEST_SHORT:
+            sort = partial(ops.argsort_short_rows, descending=descending)
+            return ops.cast(_along_rows(x, axis, sort), dtype=i64)
         return _along_rows(x, axis, lambda rows: leading_places(rows, rows.shape[1], descending))
 
 
@@ -182,12 +183,6 @@ def _is_selected(k: int, size: int) -> bool:
     return k <= _MOST_SELECTED and 4 * k <= size
 
 
-def _places_by_counting(x: Value, descending: bool) -> Value:
-    """The indices (i32) that sort each row of `x` (rows, n), where rows are short."""
-    _, places = ops.sort_runs(ops.expand_dims(x, axis=1), descending=descending)
-    return ops.reshape(places, shape=x.shape)
-
-
 @tensor_op
 class SortOp(AlongAxis, CompositeOp):
     """`x` sorted along `axis`, smallest element first, or largest first if `descending`.
@@ -218,7 +213,7 @@ class SortOp(AlongAxis, CompositeOp):
         if _is_sorted_in_groups(x, axis, _LONGEST_SORTED):
             sort = partial(ops.sort_groups, descending=descending)
             return _along_rows(x, axis, lambda rows: _in_groups(rows, sort))
-        if 0 not in x.shape and x.shape[axis] > RUN:
+        if 0 not in x.shape and x.shape[axis] > SHORT:
             return _along_rows(x, axis, lambda rows: ops.sort_rows(rows, descending=descending))
         return SortOp.decompose_in_pieces(x, axis=axis, descending=descending, stable=stable)
 
@@ -232,7 +227,7 @@ class SortOp(AlongAxis, CompositeOp):
 
     @classmethod
     def decompose_in_pieces(cls, x: Value, *, axis: int, descending: bool, stable: bool) -> Value:
-        if 0 not in x.shape and x.shape[axis] > LONGEST_RUN:
+        if 0 not in x.shape and x.shape[axis] > LONGEST_SHORT:
             return _along_rows(x, axis, lambda rows: sorted_rows(rows, descending))
         places = ops.argsort(x, axis=axis, descending=descending, stable=stable)
         return ops.gather_elements(x, places, axis=axis)
@@ -291,7 +286,7 @@ class TopKOp(AlongAxis, CompositeOp):
 
     @classmethod
     def decompose_in_pieces(cls, x: Value, *, k: int, axis: int, largest: bool, **settings: Any) -> tuple[Value, Value]:
-        if 0 in (k, *x.shape) or x.shape[axis] <= LONGEST_RUN:
+        if 0 in (k, *x.shape) or x.shape[axis] <= LONGEST_SHORT:
             return _first_of_sorted(x, k, axis, largest)
         first = _along_rows(x, axis, lambda rows: leading_places(rows, k, largest))
         return ops.gather_elements(x, first, axis=axis), first
