@@ -1,24 +1,31 @@
 """Reductions that keep the best of the elements they meet, and where it was: the body of an argmax.
 
-    %better = arith.cmpf ogt, %new, %best       (or by `olt`, or of integers; or only %new is not a number)
+    %better = arith.cmpf ogt, %new, %best       (or by `olt`, or of integers; or what is below)
     %value  = arith.select %better, %new, %best
     %place  = arith.select %better, f(linalg.index), %where
 
 Only what is strictly better replaces what was found, so the first of equals stays: that is what lets lanes look for
-themselves, and the best of them be chosen by value and position.
+themselves, and the best of them be chosen by value and position. Where NaN is better than any number, `%better` is
+
+    %no_better = arith.cmpf ole, %new, %best    (or by `oge`)
+    %is_number = arith.cmpf oeq, %best, %best
+    %better    = not %no_better and %is_number
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, linalg
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from tenon.lowering.loop_ir.nests import constant_int
+
 _STRICT_FLOAT = {2, 4}  # ogt, olt
 _STRICT_INTEGER = {2, 4, 6, 8}  # slt, sgt, ult, ugt
-_EQUAL, _UNEQUAL = 1, 13  # oeq, une
+_NOT_STRICT_FLOAT = {3, 5}  # oge, ole
+_EQUAL = 1  # oeq
 
 
 @dataclass(frozen=True)
@@ -81,24 +88,26 @@ def _sources(value: SSAValue) -> set[SSAValue]:
 
 
 def _is_better(condition: SSAValue, new: SSAValue, best: SSAValue) -> bool:
-    """Whether `condition` is a strict comparison of the two, or says that only the new one is not a number."""
+    """Whether `condition` is a strict comparison of the two, or one that also takes the first that is not a number."""
     match condition.owner:
-        case arith.CmpfOp(lhs=lhs, rhs=rhs) as op:
-            return lhs is new and rhs is best and op.predicate.value.data in _STRICT_FLOAT
+        case arith.CmpfOp():
+            return _compares(condition, new, best, _STRICT_FLOAT)
         case arith.CmpiOp(lhs=lhs, rhs=rhs) as op:
             return lhs is new and rhs is best and op.predicate.value.data in _STRICT_INTEGER
-        case arith.OrIOp(lhs=lhs, rhs=rhs):
-            return _is_better(lhs, new, best) and _is_only_not_a_number(rhs, new, best)
+        case arith.AndIOp(lhs=lhs, rhs=rhs):
+            no_better = _opposite(lhs)
+            is_first = no_better is not None and _compares(no_better, new, best, _NOT_STRICT_FLOAT)
+            return is_first and _compares(rhs, best, best, {_EQUAL})
         case _:
             return False
 
 
-def _is_only_not_a_number(condition: SSAValue, new: SSAValue, best: SSAValue) -> bool:
-    def compares(value: SSAValue, predicate: int, with_itself: SSAValue) -> bool:
-        op = value.owner
-        if not isinstance(op, arith.CmpfOp) or op.predicate.value.data != predicate:
-            return False
-        return op.lhs is with_itself and op.rhs is with_itself
+def _compares(value: SSAValue, lhs: SSAValue, rhs: SSAValue, predicates: Collection[int]) -> bool:
+    op = value.owner
+    return isinstance(op, arith.CmpfOp) and op.lhs is lhs and op.rhs is rhs and op.predicate.value.data in predicates
 
-    op = condition.owner
-    return isinstance(op, arith.AndIOp) and compares(op.lhs, _UNEQUAL, new) and compares(op.rhs, _EQUAL, best)
+
+def _opposite(value: SSAValue) -> SSAValue | None:
+    """The truth value whose opposite `value` is."""
+    op = value.owner
+    return op.lhs if isinstance(op, arith.XOrIOp) and constant_int(op.rhs) in (1, -1) else None

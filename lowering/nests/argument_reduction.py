@@ -58,21 +58,22 @@ class SelectedLanes:
         builder, width, unroll = self.builder, self.width, self.unroll
         first = initial[self.selection.output]
         values = [builder.broadcast(first, width)] * unroll
-        before = builder.broadcast(builder.constant(IntegerAttr(-1, i32), i32), width)
-        places = [before] * unroll
+        places = [self._filled(-1)] * unroll
         step = width * unroll
         full, left = divmod(self.extent, step)
 
         def tile(position: Position, carried: list[SSAValue]) -> list[SSAValue]:
-            return self._tile(point, position, carried, [None] * unroll)
+            found = self._tile(point, position, carried, [None] * unroll)
+            # In a vector all along: made of the loop's index it would be spread over the lanes for each accumulator.
+            return [*found, self._value_of(arith.AddiOp, (carried[-1], self._filled(step)))]
 
-        carried = builder.sequential(Steps(0, full, step), [*values, *places], tile)
+        carried = builder.sequential(Steps(0, full, step), [*values, *places, self._filled(0)], tile)
         if left:
             active = [min(max(left - column * width, 0), width) for column in range(unroll)]
             carried = self._tile(point, Position((), full * step), carried, active)
         found = [
             (value, self._position(place, column * width))
-            for column, (value, place) in enumerate(zip(carried[:unroll], carried[unroll:], strict=True))
+            for column, (value, place) in enumerate(zip(carried[:unroll], carried[unroll : 2 * unroll], strict=True))
         ]
         while len(found) > 1:
             pairs = [self._better(*a, *b) for a, b in zip(found[::2], found[1::2], strict=False)]
@@ -83,10 +84,10 @@ class SelectedLanes:
     def _tile(
         self, point: Point, position: Position, carried: list[SSAValue], active: Sequence[int | None]
     ) -> list[SSAValue]:
-        """A vector for each accumulator at `position` of the loop; None lanes means all of them are active."""
+        """A vector for each accumulator at `position` of the loop, which all lanes of the last one carried have; None
+        lanes means all of them are active."""
         builder, width = self.builder, self.width
-        place = builder.pure(arith.IndexCastOp, (builder.index(position),), i32)
-        values, places = list(carried[: self.unroll]), list(carried[self.unroll :])
+        values, places, place = list(carried[: self.unroll]), list(carried[self.unroll : -1]), carried[-1]
         base = point.at(self.loop, point.indices[self.loop] + position, point.local[self.loop] + position)
         reads: Reads = {}
         for column, count in enumerate(active):
@@ -99,7 +100,7 @@ class SelectedLanes:
             if lanes.active is not None:
                 better = self._value_of(arith.AndIOp, (better, builder.mask(lanes.active, width)))
             values[column] = self._select(better, new, values[column])
-            places[column] = self._select(better, builder.broadcast(place, width), places[column])
+            places[column] = self._select(better, place, places[column])
         return [*values, *places]
 
     def _value(self, value: SSAValue, ops: set[Operation], point: Point, lanes: Lanes, reads: Reads) -> SSAValue:
@@ -126,11 +127,11 @@ class SelectedLanes:
         wide = vector_type(i32, self.width)
         numbers: list[int] = [offset + lane for lane in range(self.width)]
         steps = self.builder.constant(DenseIntOrFPElementsAttr.from_list(wide, numbers), wide)  # pyright: ignore
-        is_none = self._compare(_LESS, place, self._zeros())
+        is_none = self._compare(_LESS, place, self._filled(0))
         return self._select(is_none, place, self._value_of(arith.AddiOp, (place, steps)))
 
-    def _zeros(self) -> SSAValue:
-        return self.builder.broadcast(self.builder.constant(IntegerAttr(0, i32), i32), self.width)
+    def _filled(self, number: int) -> SSAValue:
+        return self.builder.broadcast(self.builder.constant(IntegerAttr(number, i32), i32), self.width)
 
     def _better(
         self, value: SSAValue, place: SSAValue, other: SSAValue, other_place: SSAValue
@@ -147,7 +148,8 @@ class SelectedLanes:
         """The best of all lanes."""
         distance = self.width >> 1
         while distance:
-            mask = [(lane + distance) % self.width for lane in range(self.width)]
+            # Pairs change places: of lanes that all move on, LLVM 22 compares the first one with itself.
+            mask = [lane ^ distance for lane in range(self.width)]
             turned = shuffle(self.builder, value, value, mask), shuffle(self.builder, place, place, mask)
             value, place = self._better(value, place, *turned)
             distance >>= 1

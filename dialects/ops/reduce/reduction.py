@@ -197,13 +197,11 @@ class MinOp(ExtremumOp):
     COMBINE = "minimum"
 
 
-def _goes_first(x: Value, best: Value, is_better: Value) -> Value:
-    """Whether `x` is better than `best`, or the first NaN."""
-    return is_better | ((x != x) & (best == best)) if is_float(x.type) else is_better
-
-
 class PlaceOp(ArgReductionOp):
-    """Where an extreme element stands, of which there must be any."""
+    """Where an extreme element stands, of which there must be any.
+
+    NaN compares to nothing: what is not below or equal is above, or the first NaN if the best is a number.
+    """
 
     traits = traits_def(Pure(), NoGradient())
     x = operand_def(NUMERIC_TENSOR)
@@ -231,7 +229,7 @@ class ArgmaxOp(PlaceOp):
 
     @staticmethod
     def better(x: Value, best: Value) -> Value:
-        return _goes_first(x, best, x > best)
+        return ~(x <= best) & (best == best) if is_float(x.type) else x > best
 
 
 @tensor_op
@@ -252,7 +250,7 @@ class ArgminOp(PlaceOp):
 
     @staticmethod
     def better(x: Value, best: Value) -> Value:
-        return _goes_first(x, best, x < best)
+        return ~(x >= best) & (best == best) if is_float(x.type) else x < best
 
 
 class QuantifierOp(ReductionOp):

@@ -55,11 +55,11 @@ func.func @argument_of_the_largest(%x: tensor<2x3xf32>) -> tensor<2xi64> {
 // CHECK:         arith.constant 0xff800000 : f32
 // CHECK:         %{{.*}}, %i = linalg.generic
 // CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: f32, %[[BEST:.*]]: f32, %[[AT:.*]]: i64):
-// CHECK-NEXT:      %[[LARGER:.*]] = arith.cmpf ogt, %[[X]], %[[BEST]] : f32
-// CHECK-NEXT:      %[[NAN:.*]] = arith.cmpf une, %[[X]], %[[X]] : f32
+// CHECK-NEXT:      %[[NO_BETTER:.*]] = arith.cmpf ole, %[[X]], %[[BEST]] : f32
+// CHECK-NEXT:      %[[TRUE:.*]] = arith.constant true
+// CHECK-NEXT:      %[[BETTER:.*]] = arith.xori %[[NO_BETTER]], %[[TRUE]] : i1
 // CHECK-NEXT:      %[[NUMBER:.*]] = arith.cmpf oeq, %[[BEST]], %[[BEST]] : f32
-// CHECK-NEXT:      %[[FIRST_NAN:.*]] = arith.andi %[[NAN]], %[[NUMBER]] : i1
-// CHECK-NEXT:      %[[TAKE:.*]] = arith.ori %[[LARGER]], %[[FIRST_NAN]] : i1
+// CHECK-NEXT:      %[[TAKE:.*]] = arith.andi %[[BETTER]], %[[NUMBER]] : i1
 // CHECK-NEXT:      %[[VALUE:.*]] = arith.select %[[TAKE]], %[[X]], %[[BEST]] : f32
 // CHECK-NEXT:      %[[INDEX:.*]] = linalg.index 1 : index
 // CHECK-NEXT:      %[[COLUMN:.*]] = arith.index_cast %[[INDEX]] : index to i64
