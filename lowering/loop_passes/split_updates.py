@@ -77,7 +77,7 @@ def updates_of(loop: scf.ForOp) -> Updates | None:
     own = [op for op in accesses if op is not store and root_of(op.memref) is root_of(store.memref)]
     if len(own) != 1 or None in bounds or not isinstance(load := own[0], memref.LoadOp):
         return None
-    monoid = _monoid(load, store)
+    monoid = combination(load, store)
     if monoid is None or load.memref is not store.memref or tuple(load.indices) != tuple(store.indices):
         return None
     start, end, step = [bound for bound in bounds if bound is not None]
@@ -88,7 +88,7 @@ def updates_of(loop: scf.ForOp) -> Updates | None:
     return updates
 
 
-def _monoid(load: memref.LoadOp, store: memref.StoreOp) -> Monoid | None:
+def combination(load: memref.LoadOp, store: memref.StoreOp) -> Monoid | None:
     """What combines the loaded element with something to the stored one, which may also be the loaded one itself."""
     old, value = load.res, store.value
     users = [use.operation for use in old.uses]

@@ -23,17 +23,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.builder import Builder
-from xdsl.dialects import arith, func, memref, scf, vector
-from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType, i1
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tenon.dialects.families.linalg_builders import DISTINCT
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.function_pass import Change, FunctionPass
-from tenon.lowering.kernels.statement import DIVISIONS, element_type, root_of
-from tenon.lowering.loop_ir.builder import vector_op, vector_type
+from tenon.lowering.kernels.statement import root_of
 from tenon.lowering.loop_ir.nests import constant_int, index_constant
+from tenon.lowering.loop_passes.widening import add_wide, bits_of, is_simple
 from tenon.passes.machine import GENERIC
 
 
@@ -84,7 +84,7 @@ class _Update:
         values: set[SSAValue] = {index}
         changing: set[Operation] = set()
         for op in ops:
-            if not _is_simple(op):
+            if not is_simple(op):
                 return None
             if any(operand in values for operand in op.operands):
                 if _is_shift(op, places, values):
@@ -114,7 +114,7 @@ class _Update:
         """Put a loop over vectors in front of the loop, which is left with what does not fill one."""
         start, end = constant_int(self.loop.lb), constant_int(self.loop.ub)
         lanes = [result for op in self.changing for result in op.results if result not in self.places]
-        widest = max(map(_bits, lanes), default=0)
+        widest = max(map(bits_of, lanes), default=0)
         if start is None or end is None or not widest or bits < 2 * widest:
             return
         width = bits // widest
@@ -130,7 +130,7 @@ class _Update:
             if any(result in self.places for result in op.results):
                 values[op.results[0]] = inside.insert(op.clone(values)).results[0]
             elif op in self.changing:
-                _add_wide(inside, op, values, width)
+                add_wide(inside, op, values, width)
         inside.insert(scf.YieldOp())
         builder.insert(scf.ForOp(self.loop.lb, middle, index_constant(builder, width), [], Region(block)))
         if start + whole == end:
@@ -138,16 +138,6 @@ class _Update:
             self.loop.erase()
         else:
             self.loop.operands[0] = middle
-
-
-def _bits(value: SSAValue) -> int:
-    return 8 if value.type == i1 else getattr(value.type, "bitwidth", 64)
-
-
-def _is_simple(op: Operation) -> bool:
-    if isinstance(op, memref.LoadOp | memref.StoreOp):
-        return True
-    return op.name.startswith("arith.") and not isinstance(op, DIVISIONS) and not op.regions
 
 
 def _is_shift(op: Operation, places: set[SSAValue], values: set[SSAValue]) -> bool:
@@ -187,32 +177,3 @@ def _take_innermost(parallel: scf.ParallelOp) -> None:
         around.add_ops([made, scf.ReduceOp.create()])
         made = scf.ParallelOp(lower, upper, step, Region(around))
     Rewriter.replace_op(parallel, made)
-
-
-def _add_wide(builder: Builder, op: Operation, values: dict[SSAValue, SSAValue], width: int) -> None:
-    """Add what `op` is for `width` iterations."""
-
-    def wide(value: SSAValue) -> SSAValue:
-        known = values.get(value, value)
-        if isinstance(known.type, VectorType):
-            return known
-        return builder.insert(vector.BroadcastOp(known, vector_type(known.type, width))).vector
-
-    match op:
-        case memref.LoadOp():
-            places = [values.get(place, place) for place in op.indices]
-            kind = vector_type(element_type(op.memref), width)
-            made = vector.LoadOp.create(operands=[op.memref, *places], result_types=[kind])
-        case memref.StoreOp():
-            places = [values.get(place, place) for place in op.indices]
-            made = vector.StoreOp.create(operands=[wide(op.value), op.memref, *places])
-        case _:
-            made = vector_op(type(op)).create(
-                operands=[wide(operand) for operand in op.operands],
-                result_types=[vector_type(result.type, width) for result in op.results],
-                properties=op.properties.copy(),
-                attributes=op.attributes.copy(),
-                location=op.location,
-            )
-    builder.insert(made)
-    values.update(zip(op.results, made.results, strict=True))

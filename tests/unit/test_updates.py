@@ -180,3 +180,22 @@ def test_many_updates_of_a_small_result(shape: tuple[int, ...], name: str, dtype
         np.testing.assert_array_equal(result, results[0])
     rtol = 0 if np.dtype(dtype).kind == "i" else 1e-5 if dtype is F32 else 1e-12
     np.testing.assert_allclose(results[0], right, rtol=0 if name in ("max", "min") else rtol)
+
+
+@pytest.mark.parametrize("index", [np.int64, np.int32, np.uint8])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64])
+@pytest.mark.parametrize("name", ["add", "set", "max"])
+def test_numbers_that_go_where_others_went_before(name: str, dtype: Any, index: Any) -> None:
+    """Their places are found in vectors before: the updates keep their order, and some places lie outside."""
+    random = np.random.default_rng(0)
+    places = random.integers(0, 256, 3001).astype(index)
+    places = places - index(20) if index is not np.uint8 else places
+    start, updates = random.integers(0, 9, 200).astype(dtype), random.integers(-9, 9, 3001).astype(dtype)
+    inside = (places >= -200) & (places < 200)
+    right = start.copy()
+    if name == "set":
+        right[places[inside]] = updates[inside]
+    else:
+        {"add": np.add, "max": np.maximum}[name].at(right, places[inside], updates[inside])
+    updated = tenon.jit(lambda x, i, u: getattr(x.at[i], name)(u))(start, places, updates)
+    np.testing.assert_array_equal(updated, right)
