@@ -181,6 +181,8 @@ class Gpu:
     """Multiply-adds of f16 that the matrix instructions of its warps begin in a cycle."""
     tf32: bool = False
     """Whether these may multiply f32 by its first 11 significant bits."""
+    deterministic: bool = True
+    """Whether results are the same from launch to launch: floats are not added up in whatever order threads come."""
     l2_access: int = 64
     """Bytes that a multiprocessor gets of the cache that all share in a cycle."""
     shared_access: int = 128

@@ -101,6 +101,11 @@ def _flag(variable: str, effect: str, *, default: bool = False, decides_code: bo
     )
 
 
+def _decision(variable: str, effect: str) -> Knob[bool]:
+    """A flag that is set unless it says no, and decides what code is made."""
+    return _flag(variable, effect, default=True, decides_code=True)
+
+
 def _check(variable: str, effect: str) -> Knob[str]:
     return Knob(
         variable,
@@ -138,10 +143,7 @@ def _megabytes(variable: str, default: int, effect: str) -> Knob[int]:
 
 
 def _vector_bits(text: str) -> int:
-    value = int(text)
-    if value not in (128, 256, 512):
-        raise ValueError(text)
-    return value
+    return int(_choice("128", "256", "512")(text))
 
 
 def _words(text: str) -> str:
@@ -294,27 +296,26 @@ class Knobs:
         "library where they are of f64, instead of within 2.5 ULP (see the pass `expand-math`)",
         decides_code=True,
     )
-    minimal_filtering = _flag(
+    minimal_filtering = _decision(
         "TENON_MINIMAL_FILTERING",
         "convolve windows of three rows with fewer products, where that is faster; 0 keeps an infinity or a NaN of the "
         "image to the windows that have it",
-        default=True,
-        decides_code=True,
     )
-    skip_masked = _flag(
+    skip_masked = _decision(
         "TENON_SKIP_MASKED",
         "leave out what causal and sliding masks hide; 0 computes it, so that an infinity or a NaN there is multiplied "
         "by zero",
-        default=True,
-        decides_code=True,
     )
-    bf16_dots = _flag(
+    bf16_dots = _decision(
         "TENON_BF16_DOTS",
         "multiply bf16 by instructions for pairs and tiles, which take subnormals for 0, if there are some; 0: in f32",
-        default=True,
-        decides_code=True,
     )
     tf32 = _flag("TENON_TF32", "let a GPU multiply matrices of f32 by 11 significant bits (tf32)", decides_code=True)
+    deterministic = _decision(
+        "TENON_DETERMINISTIC",
+        "give results on a GPU that are the same bits in each call; 0 lets threads add floats at computed places in "
+        "whatever order they come, which is faster",
+    )
     cuda_graphs = _flag("TENON_CUDA_GRAPHS", "launch calls on the same memory of a GPU as CUDA graphs", default=True)
     cuda_sync = _flag("TENON_CUDA_SYNC", "wait for each kernel on a GPU, so that errors name the one that failed")
     traceback = Knob(

@@ -97,7 +97,7 @@ def options(device: str, architecture: str | None = None, module: ModuleOp | Non
     told = gpu_of(architecture) if architecture is not None else gpu(ordinal_of(device)) if on_gpu else GPU
     return LoweringOptions(
         machine=GENERIC if on_gpu else machine(tiles=module is None or _multiplies_tiles(module)),
-        gpu=replace(told, tf32=knobs.tf32) if on_gpu else None,
+        gpu=replace(told, tf32=knobs.tf32, deterministic=knobs.deterministic) if on_gpu else None,
         tuning=tuning_options(device),
         exact_math=knobs.exact_math,
         filtering=knobs.minimal_filtering and not on_gpu,

@@ -27,6 +27,8 @@ from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
 from tenon.dialects.upstream.nvvm import BallotOp
 from tenon.lowering.cuda.arith import BIT
 from tenon.lowering.cuda.arith import STATEMENTS as ARITHMETIC
+from tenon.lowering.cuda.atomics import DEVICE as ATOMICS
+from tenon.lowering.cuda.atomics import emit_atomic
 from tenon.lowering.cuda.instructions import STATEMENTS as INSTRUCTIONS
 from tenon.lowering.cuda.kernel_writer import EmissionError, KernelWriter
 from tenon.lowering.cuda.shared_memory import SHARED_MEMORY, alignment_of, shared_memory
@@ -49,7 +51,8 @@ def emit_cuda(module: ModuleOp, arch: str = "sm_90") -> str:
         instructions = device_functions("\n".join(texts), arch)
     except ValueError as error:
         raise EmissionError(f"emit_cuda: {error}") from None
-    return "\n".join([f"// {arch}", PRELUDE, *filter(None, [instructions]), *texts])
+    atomics = ATOMICS if any("tn_atomic_" in text for text in texts) else ""
+    return "\n".join([f"// {arch}", PRELUDE, *filter(None, [atomics, instructions]), *texts])
 
 
 def kernels(module: ModuleOp) -> list[func.FuncOp]:
@@ -253,6 +256,7 @@ STATEMENTS: dict[str, Callable[[KernelWriter, Any], None]] = {
     **INSTRUCTIONS,
     memref.LoadOp.name: emit_load,
     memref.StoreOp.name: emit_store,
+    memref.AtomicRMWOp.name: emit_atomic,
     memref.AllocaOp.name: emit_alloca,
     memref.CollapseShapeOp.name: emit_reshape,
     memref.ExpandShapeOp.name: emit_reshape,

@@ -17,10 +17,12 @@ from xdsl.ir import Operation
 
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.function_pass import Change, FunctionPass
+from tenon.lowering.grids.atomic_updates import AtomicCode, atomic_monoid
 from tenon.lowering.grids.online_code import OnlineCode
-from tenon.lowering.grids.owner_updates import match_updates, write_updates
+from tenon.lowering.grids.owner_updates import OwnerCode
 from tenon.lowering.grids.statement_code import StatementCode
 from tenon.lowering.grids.thread_code import ThreadCode
+from tenon.lowering.grids.update_code import match_updates, write_code
 from tenon.lowering.kernels.statement import read_kernel
 from tenon.lowering.steps.nest import THREADS, Bind, Nest, NestError
 from tenon.lowering.steps.table import apply_steps, read_steps
@@ -60,7 +62,11 @@ def write_threads(function: func.FuncOp, machine: Gpu, *, trace: bool = False) -
     if steps is None:
         updates = match_updates(function)
         if updates is not None:
-            write_updates(function, updates, machine)
+            monoid, entry = atomic_monoid(updates, machine), function.body.block
+            if monoid is None:
+                write_code(function, OwnerCode(entry, updates, machine))
+            else:
+                write_code(function, AtomicCode(entry, updates, monoid, machine))
         return
     nest = Nest.of(read_kernel(function), machine)
     apply_steps(nest, steps, _print_nest if trace else None)

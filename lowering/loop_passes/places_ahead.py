@@ -39,8 +39,8 @@ from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.buffers.memref_facts import collapsed_type
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import root_of
+from tenon.lowering.kernels.update_monoid import combination
 from tenon.lowering.loop_ir.nests import constant_int, index_constant
-from tenon.lowering.loop_passes.split_updates import combination
 from tenon.lowering.loop_passes.widening import add_wide, bits_of, is_simple
 from tenon.passes.machine import GENERIC
 

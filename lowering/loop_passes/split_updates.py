@@ -24,13 +24,14 @@ from math import prod
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import AnyFloat, IntegerType, MemRefType, NoneAttr
+from xdsl.dialects.builtin import MemRefType, NoneAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from tenon.dialects.families.monoid import MONOIDS, Monoid
+from tenon.dialects.families.monoid import Monoid
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.statement import root_of
+from tenon.lowering.kernels.update_monoid import combination
 from tenon.lowering.loop_ir.builder import is_pure
 from tenon.lowering.loop_ir.launch_numbers import INDEX, Numbers
 from tenon.lowering.loop_ir.nests import constant_int
@@ -86,18 +87,6 @@ def updates_of(loop: scf.ForOp) -> Updates | None:
     if min(shape, default=1) < 1 or not isinstance(layout, NoneAttr) or updates.most_chunks < 2:
         return None
     return updates
-
-
-def combination(load: memref.LoadOp, store: memref.StoreOp) -> Monoid | None:
-    """What combines the loaded element with something to the stored one, which may also be the loaded one itself."""
-    old, value = load.res, store.value
-    users = [use.operation for use in old.uses]
-    # a single use each rules out that the element decides what is chosen, or what it is combined with
-    while value.has_one_use() and isinstance(choice := value.owner, arith.SelectOp) and choice.rhs is old:
-        users.remove(choice)
-        value = choice.lhs
-    is_number = isinstance(old.type, IntegerType | AnyFloat) and value.has_one_use()
-    return MONOIDS.get(users[0].name) if is_number and users == [value.owner] else None
 
 
 def split_updates(updates: Updates, length: int) -> scf.ParallelOp:

@@ -1,5 +1,6 @@
 // RUN: tenon-opt %s -p separate-updates | filecheck %s
 // RUN: tenon-opt %s -p 'separate-updates,apply-steps{machine=sm_90}' | filecheck %s --check-prefix OWNERS
+// RUN: tenon-opt %s -p 'separate-updates,apply-steps{machine="sm_90 deterministic=false"}' | filecheck %s --check-prefix ATOMIC
 
 // Rows are added at places that the program computes: behind what gives them their first values, in a kernel of its own.
 func.func @main(%p: memref<100xi64>, %v: memref<100x64xf32>, %o: memref<20x64xf32>) {
@@ -48,3 +49,35 @@ func.func private @added(%p: memref<100xi64>, %v: memref<100x64xf32>, %o: memref
 // OWNERS:             scf.for
 // OWNERS:               memref.load %o
 // OWNERS:               memref.store %{{.*}}, %o
+
+// ATOMIC-LABEL: func.func private @added(
+// ATOMIC-SAME:    grid = array<i64: 7, 1, 1>, block = array<i64: 256, 1, 1>
+// ATOMIC-NOT:     memref.load %o
+// ATOMIC:         scf.if
+// ATOMIC-NEXT:      "memref.atomic_rmw"(%{{.*}}, %o, %{{.*}}, %{{.*}}) <{kind = 0 : i64}>
+
+// -----
+
+// Integers are the same in any order: blocks count in shared memory, and then combine their counts with the result.
+func.func private @counted(%p: memref<1000000xi32>, %o: memref<16xi32>) attributes {kernel} {
+  %one = arith.constant 1 : i32
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %end = arith.constant 1000000 : index
+  scf.for %u = %c0 to %end step %c1 {
+    %n = memref.load %p[%u] : memref<1000000xi32>
+    %place = arith.index_cast %n : i32 to index
+    %before = memref.load %o[%place] : memref<16xi32>
+    %after = arith.addi %before, %one : i32
+    memref.store %after, %o[%place] : memref<16xi32>
+  }
+  func.return
+}
+// OWNERS-LABEL: func.func private @counted(
+// OWNERS-SAME:    grid = array<i64: 977, 1, 1>, block = array<i64: 256, 1, 1>
+// OWNERS:         %[[COPY:.*]] = memref.alloca() : memref<16xi32, 3 : i64>
+// OWNERS:         memref.store %{{.*}}, %[[COPY]]
+// OWNERS:         "gpu.barrier"
+// OWNERS-COUNT-4: "memref.atomic_rmw"(%{{.*}}, %[[COPY]], %{{.*}}) <{kind = 1 : i64}>
+// OWNERS:         "gpu.barrier"
+// OWNERS:         "memref.atomic_rmw"(%{{.*}}, %o, %{{.*}}) <{kind = 1 : i64}>
