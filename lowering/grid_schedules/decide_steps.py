@@ -2,9 +2,9 @@
 
 Before: the buffered stage. After: the same, with fewer loops where operands are contiguous over several
 (`collapse_loops`), and with the attribute `schedule` (see `lowering.steps`) on each kernel that a decider has steps
-for, and `shared_arguments` on those that compute in place. A kernel that has the attribute keeps it, and one that the
-attribute `schedules` of another function names gets it from there. The others have `unscheduled`, which says why;
-`map-to-grid` deals with them.
+for, `shared_arguments` on those that compute in place, and `alignments` on those that are given slices. A kernel that
+has the attribute keeps it, and one that the attribute `schedules` of another function names gets it from there. The
+others have `unscheduled`, which says why; `map-to-grid` deals with them.
 
 Each decider returns steps, or the reason why it has none; the first list that the nest takes is chosen.
 """
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
+from tenon.lowering.buffers.alignments import alignments, write_alignments
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.grid_schedules.columns import decide_columns
 from tenon.lowering.grid_schedules.contractions import decide_contraction
@@ -68,10 +69,12 @@ class DecideStepsPass(FunctionPass):
     def change(self, module: ModuleOp) -> Change:
         machine = Gpu.of_option(self.name, self.machine)
         shared, given = shared_arguments(module), given_steps(module)
+        aligned = alignments(module, machine.access)
 
         def change(function: func.FuncOp) -> None:
             name = function.sym_name.data
             write_shared(function, shared.get(name, frozenset()))
+            write_alignments(function, aligned.get(name))
             if name in given:
                 collapse_loops(function)
                 function.attributes[ATTRIBUTE] = given[name]

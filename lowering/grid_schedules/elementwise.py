@@ -52,7 +52,7 @@ def vector_width(nest: Nest, axis: str) -> int:
     all of what is written lies otherwise."""
     best = 1
     for width in WIDTHS:
-        fitting = [a for a in accesses(nest) if allows_vectors(a, axis, width)]
+        fitting = [a for a in accesses(nest) if allows_vectors(nest, a, axis, width)]
         largest = max((access.access.element_bytes for access in fitting), default=nest.machine.access)
         if width * largest <= nest.machine.access and width <= nest.extents[axis]:
             best = width

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from xdsl.dialects.builtin import ModuleOp
 
+from tenon.lowering.buffers.alignments import alignments, write_alignments
 from tenon.lowering.grid_schedules.contractions import large_product
 from tenon.lowering.grid_schedules.decide_steps import DECIDERS, steps_of
 from tenon.lowering.grid_schedules.matrix_instructions import candidates, told
@@ -25,8 +26,9 @@ def explain(module: ModuleOp, gpu: Gpu, serialised: Mapping[str, str]) -> str:
     """The text for all kernels of a module that nothing was decided for yet; it stays as it is. Of kernels that are
     `serialised` it says why (see `Built`)."""
     lines: list[str] = []
-    given = given_steps(module)
+    given, aligned = given_steps(module), alignments(module, gpu.access)
     for function in kernels_of(module.clone()):
+        write_alignments(function, aligned.get(function.sym_name.data))
         lines.append(f"{function.sym_name.data}")
         if ATTRIBUTE in function.attributes or function.sym_name.data in given:
             lines.append("  its steps are given")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from xdsl.dialects import vector
-from xdsl.dialects.builtin import MemRefType, NoneAttr
 from xdsl.ir import SSAValue
 
 from tenon.lowering.grids.thread_code import Registers, ThreadCode
@@ -15,8 +14,7 @@ from tenon.lowering.steps.vectorize import allows_vectors
 
 def vector_of(nest: Nest, access: NestAccess) -> Loop | None:
     """The vector loop, where its iterations are neighbours of an access that begin at multiples of its extent."""
-    buffer = access.access.buffer.type
-    if not access.factors or not isinstance(buffer, MemRefType) or buffer.layout != NoneAttr():
+    if not access.factors:
         return None
     unit = [axis for axis, factor in access.factors[-1] if factor == 1]
     loop = next((loop for loop in nest.loops_of(unit) if loop.vector), None)
@@ -24,7 +22,7 @@ def vector_of(nest: Nest, access: NestAccess) -> Loop | None:
         return None
     if any(known is not loop and known.stride % loop.extent for known in nest.loops_of([loop.axis])):
         return None
-    return loop if allows_vectors(access, loop.axis, loop.extent) else None
+    return loop if allows_vectors(nest, access, loop.axis, loop.extent) else None
 
 
 def copy_in(code: ThreadCode, access: NestAccess) -> Registers:

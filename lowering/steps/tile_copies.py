@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import MemRefType, NoneAttr
-
 from tenon.lowering.steps.nest import Nest, NestAccess, Tile
 from tenon.lowering.steps.vectorize import WIDTHS, allows_vectors
 
@@ -47,14 +45,13 @@ def copy_width(nest: Nest, access: NestAccess, tile: Tile) -> int:
 def widest(nest: Nest, access: NestAccess, multiples: Sequence[int] = ()) -> int:
     """How many neighbours one access to memory takes: a number that `multiples` are multiples of, and that is whole
     along the last dimension."""
-    axis, type_ = access.leading[-1], access.access.buffer.type
-    assert isinstance(type_, MemRefType)
-    if axis is None or type_.layout != NoneAttr():
+    axis = access.leading[-1]
+    if axis is None:
         return 1
     best = 1
     for width in WIDTHS:
         fits = width * access.access.element_bytes <= nest.machine.access
         fits &= all(number % width == 0 for number in (*multiples, nest.extents[axis]))
-        if fits and allows_vectors(access, axis, width):
+        if fits and allows_vectors(nest, access, axis, width):
             best = width
     return best

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tenon.lowering.buffers.alignments import alignment_of
 from tenon.lowering.buffers.memref_facts import row_major_strides
 from tenon.lowering.kernels.statement import buffer_shape
 from tenon.lowering.steps.nest import Nest, NestAccess, replaced
@@ -15,9 +16,11 @@ from tenon.lowering.steps.step import Step
 WIDTHS = (2, 4, 8, 16)
 
 
-def allows_vectors(access: NestAccess, axis: str, width: int) -> bool:
+def allows_vectors(nest: Nest, access: NestAccess, axis: str, width: int) -> bool:
     """Whether `width` iterations of an axis are neighbours of an access, and begin at multiples of that."""
     if not access.factors:
+        return False
+    if alignment_of(access.buffer, nest.machine.access) % (width * access.access.element_bytes):
         return False
     *others, last = access.factors
     shape = buffer_shape(access.access.buffer)

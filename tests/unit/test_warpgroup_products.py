@@ -74,6 +74,11 @@ CASES = {
         lambda x, w: tenon.conv2d(x, w, padding=1), [numbers(1, 64, 4, 64), numbers(64, 64, 3, 3)], convolved
     ),
     "nan": OnOne(tenon.matmul, [broken, numbers(64, 64)], lambda a, b: a @ b),
+    "steps of a scan": OnOne(
+        lambda h, x: tenon.scan(lambda h, x: (tenon.matmul(h, x) * 0.125, None), h, x)[0],
+        [numbers(64, 64), numbers(3, 64, 64)],
+        lambda h, x: h @ x[0] @ x[1] @ x[2] / 512,
+    ),
 }
 
 
