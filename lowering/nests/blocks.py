@@ -7,6 +7,9 @@
           copy the tile of input `pack` to a panel
           the register tiles of `nest` over what is left
 
+With `rest`, columns that do not fill a vector have a panel of their own, and for each few rows the register tiles are
+followed by sums whose lanes are along a reduction.
+
 Between blocks of a reduction the outputs hold partial sums, so the initial values are stored first. Blocks that do not
 come out even have nests of their own, so that every bound is a constant.
 
@@ -114,8 +117,16 @@ class _BlockLoops:
     def tiles(self, spans: Sequence[Span]) -> list[list[_Blocks]]:
         """The vector loop in tiles, if anything is shared by those along another loop."""
         schedule = self.schedule
-        size = schedule.width * schedule.unroll if schedule.pack is not None else None
-        return _blocks(spans, schedule.vector, size)
+        if schedule.pack is None or schedule.vector is None:
+            return [[]]
+        extent, size = spans[schedule.vector].extent, schedule.width * schedule.unroll
+        left = 0 if schedule.rest is None else extent % schedule.width
+        if not left:
+            return _blocks(spans, schedule.vector, size)
+        # What does not fill a vector goes with the last tile, which reads the same rows.
+        before = max((extent - left - 1) // size, 0)
+        parts = ((Steps(0, before, size), size), (Steps(before * size, 1), extent - before * size))
+        return [[_Blocks(schedule.vector, steps, count)] for steps, count in parts if steps.count]
 
     def nest(self, blocks: Sequence[_Blocks], spans: Sequence[Span], leaf: Callable[[list[Span]], None]) -> None:
         """Parallel loops over `blocks` around `leaf`, which is given what one iteration spans."""
@@ -168,9 +179,38 @@ class _BlockLoops:
         if number is None or loop is None:
             emit_statement(self.builder, statement, self.schedule, spans, self.buffers, panels)
             return
+        if self.schedule.rest is not None and spans[loop].extent % self.schedule.width:
+            self.pack_with_rest(statement, spans, number)
+            return
         panel = self.pack(statement, number, loop, spans)
         emit_statement(self.builder, statement, self.schedule, spans, self.buffers, {**panels, number: panel})
         self.release(panel)
+
+    def pack_with_rest(self, statement: Statement, spans: list[Span], number: int) -> None:
+        """The columns that fill vectors, and beside them, for the same few rows, those that do not: with lanes along
+        the reduction `rest`."""
+        schedule, loop = self.schedule, self.schedule.vector
+        assert loop is not None
+        left = spans[loop].extent % schedule.width
+        full = spans[loop].extent - left
+        combined = Schedule(schedule.rest, schedule.width, 1, schedule.jam, schedule.jam_count)
+        parts: list[tuple[Schedule, Span, Panel]] = []
+        for along, start, count in ((schedule, 0, full), (combined, full, left)):
+            if count:
+                columns = spans[loop].part(Position((), start), count)
+                panel = self.pack(statement, number, loop, _with(spans, loop, columns), is_row=along is combined)
+                parts.append((along, columns, panel))
+
+        def rows(inner: list[Span]) -> None:
+            for along, columns, panel in parts:
+                emit_statement(
+                    self.builder, statement, along, _with(inner, loop, columns), self.buffers, {number: panel}
+                )
+
+        blocks = _blocks(spans, schedule.jam, schedule.jam_count)
+        self.builder.side_by_side([partial(self.nest, block, spans, rows) for block in blocks])
+        for _, _, panel in parts:
+            self.release(panel)
 
     def emit_matrices(self, spans: Sequence[Span]) -> None:
         """The nest of tiles, with a copy of the columns in front of all blocks."""
@@ -225,8 +265,10 @@ class _BlockLoops:
         parts = [[*single, *along, *across] for along in columns for across in rows]
         self.builder.side_by_side([partial(self.nest, part, spans, block) for part in parts])
 
-    def pack(self, statement: Statement, number: int, loop: int, spans: Sequence[Span]) -> Panel:
-        width, is_row = self.schedule.width, loop == self.schedule.jam
+    def pack(
+        self, statement: Statement, number: int, loop: int, spans: Sequence[Span], *, is_row: bool = False
+    ) -> Panel:
+        width, is_row = self.schedule.width, is_row or loop == self.schedule.jam
         if self.schedule.dot is None:
             return PanelLoops(self.builder, statement, number, loop, width, spans, self.buffers, is_row=is_row).emit()
         tile, loops = self.schedule.tile, (self.schedule.dot, loop)
@@ -241,6 +283,10 @@ class _BlockLoops:
         for memory in (panel.memref, panel.corrections):
             if memory is not None:
                 self.builder.add(memref.DeallocOp.create(operands=(memory,)))
+
+
+def _with(spans: Sequence[Span], loop: int, own: Span) -> list[Span]:
+    return [own if number == loop else span for number, span in enumerate(spans)]
 
 
 def _blocks(spans: Sequence[Span], loop: int | None, size: int | None) -> list[list[_Blocks]]:

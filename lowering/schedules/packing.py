@@ -93,8 +93,8 @@ def with_panels(statement: Statement, schedule: Schedule, machine: Machine, *, h
     if jam is None or any(part is not None for part in (schedule.rows, schedule.taps, schedule.dot)):
         return schedule
     waits = hurries and not machine.halves
-    columns = _only_operand(statement, vector, jam)
-    rows = _only_operand(statement, jam, vector)
+    columns = only_operand(statement, vector, jam)
+    rows = only_operand(statement, jam, vector)
     tile = schedule.width * schedule.unroll
     if rows is not None and widens_rows(statement, schedule):
         if columns is not None and sharing_rows(statement, statement.inputs[columns], vector) >= WIDENING_ROWS:
@@ -117,7 +117,7 @@ def with_panels(statement: Statement, schedule: Schedule, machine: Machine, *, h
         size = batch_bytes(statement, access)
         least = MANY_ROWS if waits or size > machine.l2 else SHARING_ROWS
         near = machine.l1 if waits else machine.l2 // 2
-        is_panel = _is_panel(statement, access, vector, tile)
+        is_panel = _is_panel(statement, access, vector, schedule.width, tile)
         if size > near and not is_panel and sharing_rows(statement, access, vector) >= least:
             schedule = replace(schedule, pack=columns)
     return _with_cut_panel(statement, schedule, machine.l2 // 2)
@@ -127,7 +127,7 @@ def widens_rows(statement: Statement, schedule: Schedule) -> bool:
     """Whether rows are widened, which takes half as long as the products of each tile of columns unless a copy is."""
     if schedule.vector is None or schedule.jam is None:
         return False
-    rows = _only_operand(statement, schedule.jam, schedule.vector)
+    rows = only_operand(statement, schedule.jam, schedule.vector)
     if rows is None or widened_input(statement, rows).op is None:
         return False
     return statement.extents[schedule.vector] >= schedule.width * schedule.unroll
@@ -143,7 +143,7 @@ def with_columns(statement: Statement, schedule: Schedule, columns: int | None, 
 def matrix_tiles(statement: Statement, vector: int, jam: int, machine: Machine) -> Schedule | None:
     """The schedule that multiplies tiles of rows along `jam` and of columns along `vector`, where the machine has them
     and they pay."""
-    columns, rows = _only_operand(statement, vector, jam), _only_operand(statement, jam, vector)
+    columns, rows = only_operand(statement, vector, jam), only_operand(statement, jam, vector)
     if columns is None or rows is None or not may_have_panels(statement):
         return None
     return decide_matrices(statement, (vector, columns), (jam, rows), machine)
@@ -158,7 +158,7 @@ def _with_dots(statement: Statement, schedule: Schedule, machine: Machine) -> Sc
         return schedule
     if statement.kinds[vector] is LoopKind.REDUCTION or schedule.width < VECTOR_BITS[0] // 32:
         return schedule
-    columns, rows = _only_operand(statement, vector, jam), _only_operand(statement, jam, vector)
+    columns, rows = only_operand(statement, vector, jam), only_operand(statement, jam, vector)
     if columns is None or rows is None or sharing_rows(statement, statement.inputs[columns], vector) < LEAST_ROWS:
         return schedule
     access = statement.inputs[rows]
@@ -208,11 +208,13 @@ def _with_packed_rows(statement: Statement, schedule: Schedule, jam: int, rows: 
     return replace(schedule, pack_jam=rows, jam_block=max(-(-extent // (blocks * count)), 1) * count)
 
 
-def _is_panel(statement: Statement, access: Access, vector: int, tile: int) -> bool:
-    """Whether the columns of a tile are one piece of memory already, in the order in which it reads them."""
+def _is_panel(statement: Statement, access: Access, vector: int, width: int, tile: int) -> bool:
+    """Whether the columns of a tile are one piece of memory already, of whole vectors, in the order in which it reads
+    them."""
     *others, last = access.plain_loops()
     summed = statement.loops(LoopKind.REDUCTION)
     is_whole = last == vector and access.shape[-1] == statement.extents[vector] <= tile
+    is_whole = is_whole and access.shape[-1] % width == 0
     return is_whole and others[len(others) - len(summed) :] == summed
 
 
@@ -233,7 +235,7 @@ def _cut_reduction(statement: Statement, schedule: Schedule, panel: int, room: i
     return replace(schedule, block=-(-block // depth) * depth)
 
 
-def _only_operand(statement: Statement, loop: int, other: int) -> int | None:
+def only_operand(statement: Statement, loop: int, other: int) -> int | None:
     """The one input that `loop` indexes, if `other` does not."""
     found = [n for n, access in enumerate(statement.inputs) if access.stride(loop) is not Stride.INVARIANT]
     return found[0] if len(found) == 1 and other not in statement.inputs[found[0]].loops() else None

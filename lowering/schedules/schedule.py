@@ -9,8 +9,8 @@ structure on `processor` counts instead of the rule (see `tuning_record`).
 Kernels of many short rows get columns in place of these first (`short_rows`).
 Statements that share loops with a contraction run in strips (`strips`). Others that share loops look at their own loops
 first; where vectors along a shared loop are better for the kernel as a whole, all take that one. A statement alone has
-a register tile (`tile`), and around it what pays: blocks of rows (`rows`), panels (`contraction`). What is read
-in pieces is fetched ahead.
+a register tile (`tile`), and around it what pays: blocks of rows (`rows`), panels (`packing`), and lanes
+along the reduction for columns that fill no vector (`rest`). What is read in pieces is fetched ahead.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction, shar
 from tenon.lowering.kernels.statement import Kernel, Statement, read_kernel
 from tenon.lowering.kernels.turn_rows import turn_rows
 from tenon.lowering.schedules.packing import with_next_rows, with_panels
+from tenon.lowering.schedules.rest import with_rest
 from tenon.lowering.schedules.rows import in_row_blocks, with_pieces_ahead
 from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.lowering.schedules.short_rows import short_rows
@@ -169,7 +170,8 @@ def _decide_alone(statement: Statement, machine: Machine) -> Schedule | None:
     tile, _ = decide_tile(statement, range(len(statement.extents)), machine, panels=True)
     if tile is None:
         return None
-    return with_next_rows(statement, with_panels(statement, in_row_blocks(statement, tile, machine), machine), machine)
+    blocked = with_panels(statement, in_row_blocks(statement, tile, machine), machine)
+    return with_next_rows(statement, with_rest(statement, blocked, machine), machine)
 
 
 def _decide_along(

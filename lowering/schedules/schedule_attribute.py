@@ -18,6 +18,7 @@ It is the attribute `schedule` of the op, a dictionary of integers:
 | `ahead`     | iterations by which vectors are fetched ahead, see below                         | none       |
 | `fetch_jam` | an input of which a tile fetches what the next one along the `jam` loop reads    | none       |
 | `taps`      | a reduction loop that is written out inside of all others                        | none       |
+| `rest`      | a reduction loop along which lanes are combined for what does not fill a vector  | none       |
 | `dot`       | a reduction loop of which each lane takes several iterations at once             | none       |
 | `depth`     | how many (`dot_products`)                                                        | 1          |
 | `tile`      | groups of the `dot` loop, and rows of `jam`, that a tile of the processor has    | no tiles   |
@@ -70,7 +71,7 @@ MOST_TAPS = 16
 """Iterations of a loop that is written out."""
 
 _TILE_KEYS = ("vector", "width", "unroll", "jam", "jam_count")
-_BLOCK_KEYS = ("pack", "pack_jam", "jam_block", "block", "rows", "strip", "ahead", "fetch_jam", "taps")
+_BLOCK_KEYS = ("pack", "pack_jam", "jam_block", "block", "rows", "strip", "ahead", "fetch_jam", "taps", "rest")
 _MATRIX_KEYS = ("tile", "vector_block", "pack_block")
 _KEYS = (*_TILE_KEYS, *_BLOCK_KEYS, "dot", "depth", *_MATRIX_KEYS)
 
@@ -93,6 +94,7 @@ class Schedule:
     ahead: int | None = None
     fetch_jam: int | None = None
     taps: int | None = None
+    rest: int | None = None
     dot: int | None = None
     depth: int = 1
     tile: int | None = None
@@ -190,6 +192,8 @@ def check_schedule(statement: Statement, schedule: Schedule) -> None:
             raise ValueError(f"schedule: fetch_jam is {schedule.fetch_jam}, but {obstacle}")
     if schedule.taps is not None:
         _check_taps(statement, schedule, schedule.taps)
+    if schedule.rest is not None:
+        _check_rest(statement, schedule, schedule.rest)
     if schedule.dot is not None or schedule.depth != 1:
         _check_dot(statement, schedule)
     if any(part is not None for part in (schedule.tile, schedule.vector_block, schedule.pack_block)):
@@ -209,6 +213,20 @@ def _check_taps(statement: Statement, schedule: Schedule, loop: int) -> None:
     combined = schedule.vector is not None and statement.kinds[schedule.vector] is LoopKind.REDUCTION
     if schedule.blocked or schedule.rows is not None or combined:
         raise ValueError("schedule: taps goes with lanes along a parallel loop, and not with blocks")
+
+
+def _check_rest(statement: Statement, schedule: Schedule, loop: int) -> None:
+    if schedule.pack is None or schedule.jam is None or schedule.pack_jam is not None or schedule.dot is not None:
+        raise ValueError("schedule: rest goes with jam and pack, and not with pack_jam and dot")
+    used = statement.inputs[schedule.pack].loops()
+    summed = [r for r in statement.loops(LoopKind.REDUCTION) if r in used]
+    if loop not in summed or loop != max(summed, key=lambda r: (statement.extents[r] != 1, r)):
+        raise ValueError(f"schedule: rest is loop {loop}, not the last reduction of what is packed")
+    if statement.divides_integers():
+        raise ValueError("schedule: rest has masked lanes, in which integers cannot be divided")
+    obstacle = vector_obstacle(statement, loop, packed=[schedule.pack])
+    if obstacle is not None:
+        raise ValueError(f"schedule: rest is loop {loop}, which cannot be vectorized: {obstacle}")
 
 
 def _check_blocks(statement: Statement, schedule: Schedule) -> None:

@@ -30,6 +30,7 @@ from tenon.lowering.kernels.masked_columns import columns_of, masks
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_accumulated, is_contraction
 from tenon.lowering.kernels.statement import Kernel, Statement
 from tenon.lowering.schedules.packing import widens_rows, with_next_rows, with_panels
+from tenon.lowering.schedules.rest import with_rest
 from tenon.lowering.schedules.rows import in_row_blocks
 from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.lowering.schedules.tile import decide_tile
@@ -57,10 +58,15 @@ def decide_strips(
             tile = tile and in_row_blocks(statement, tile, machine, cut)
             hurries = tile is not None and tile.vector in cut and not streams
             tile = tile and _with_copied_columns(statement, tile, machine, hurries=hurries)
+            tile = tile and with_rest(statement, tile, machine)
             chosen[number] = tile and with_next_rows(statement, tile, machine)
     lengths = [
         _whole_tiles([tile_along(s, own) for s, own in zip(chosen, loop, strict=True)], chosen) for loop in shared
     ]
+    for position, loop in enumerate(shared):
+        if any(s is not None and s.rest is not None and s.vector == own for s, own in zip(chosen, loop, strict=True)):
+            # What does not fill a vector goes with the others, for the sake of the rows that both read.
+            lengths[position] = estimate(statements[0].extents[loop[0]])
     if all(length == 1 for length in lengths):
         return None
     vectors = [

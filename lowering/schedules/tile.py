@@ -7,8 +7,8 @@ A loop is as good a vector loop as the lanes it fills on average,
 
 where `stepped` is more than 1 if elements a few apart are loaded, and `horizontal` what combining the lanes of a
 reduction costs for each time the loop runs. A tile has as many vectors as keep the multipliers busy without leaving
-registers: up to three quarters of these where loads can be shared by jamming a second parallel loop (`_register_tile`
-weighs what is left at the edges), else `VECTORS_IN_FLIGHT`.
+registers: up to three quarters of these where loads can be shared by jamming a second parallel loop, or seven eighths
+if two vectors are all there are (`register_tile` weighs what is left at the edges), else `VECTORS_IN_FLIGHT`.
 """
 
 from __future__ import annotations
@@ -238,11 +238,11 @@ def _tile(statement: Statement, vector: int, width: int, jam: int | None, regist
         # Each row costs loads of its own, and a horizontal combination whatever the unrolling.
         count = _even(rows, max(VECTORS_IN_FLIGHT // outputs, 1))
         return Schedule(vector, width, _even(vectors, max(VECTORS_IN_FLIGHT // (count * outputs), 1)), jam, count)
-    unroll, count = _register_tile(vectors, rows, outputs, registers)
+    unroll, count = register_tile(vectors, rows, outputs, registers)
     return Schedule(vector, width, unroll, jam, count)
 
 
-def _register_tile(vectors: int, rows: int, outputs: int, registers: int) -> tuple[int, int]:
+def register_tile(vectors: int, rows: int, outputs: int, registers: int) -> tuple[int, int]:
     """Vectors and rows of the tile that covers `vectors` by `rows` in the least time.
 
     A step of a tile takes one cycle per product, but no less than it takes to load its vectors from a cache that is not

@@ -1,11 +1,12 @@
 """`convolution-forms`: gives convolutions the forms that run faster, the same sums over loops that vectors fill.
 
 Before: tensor ops, decomposed. After: the same, where each `tenon.convolution`, and each contraction that is the
-gradient of a convolution's weight, has the form that is fastest on the machine: vectors along filters (`filter_lanes`),
-minimal filtering (`minimal_filtering`), blocks as channels where windows are whole blocks, a convolution for each place
-between two windows, all rows of an image one behind the other, vectors along channels (`weight_gradient`), or, with
-`matrices`, products of matrices along channels that come last (`channels_last`). Vectors run along the last spatial
-dimension otherwise, where neighbours must be neighbours in memory, and many."""
+gradient of a convolution's weight, has the form that is fastest on the machine: windows as columns of a matrix
+(`window_columns`), vectors along filters (`filter_lanes`), minimal filtering (`minimal_filtering`), blocks as channels
+where windows are whole blocks, a convolution for each place between two windows, all rows of an image one behind the
+other, vectors along channels (`weight_gradient`), or, with `matrices`, products of matrices along channels that come
+last (`channels_last`). Vectors run along the last spatial dimension otherwise, where neighbours must be neighbours in
+memory, and many."""
 
 from __future__ import annotations
 
@@ -32,6 +33,7 @@ from tenon.passes.layout.channels_last import channels_last
 from tenon.passes.layout.filter_lanes import filter_lanes
 from tenon.passes.layout.minimal_filtering import minimal_filtering
 from tenon.passes.layout.weight_gradient import weight_gradient_by_channels
+from tenon.passes.layout.window_columns import window_columns
 from tenon.passes.machine import Machine
 
 FEWEST_FILTERS = 8
@@ -121,6 +123,15 @@ def faster_form(x: Value, weight: Value, windows: Windows, target: Target) -> Va
         return None
     if target.matrices and (product_form := channels_last(x, weight, windows, counts)) is not None:
         return product_form
+    import os
+
+    by_columns = (
+        None
+        if target.matrices or os.environ.get("NOWC")
+        else window_columns(x, weight, windows, counts, target.machine)
+    )
+    if by_columns is not None:
+        return by_columns
     by_filters = None if target.matrices else filter_lanes(x, weight, windows, counts, target.machine)
     if by_filters is not None:
         return by_filters

@@ -91,6 +91,7 @@ def schedules(draw: st.DrawFn) -> dict[str, int]:
         "jam_block": st.integers(1, 3).map(lambda tiles: tiles * count),
         "block": st.integers(1, 9),
         "fetch_jam": st.just(0),
+        "rest": st.just(3),
     }.items():
         if draw(st.booleans()):
             schedule[key] = draw(numbers)
@@ -125,6 +126,9 @@ class TestNumbers:
             schedule["pack"] = 1  # lanes along n are contiguous in a panel only
         if not case.operands[0].endswith("mk"):
             schedule.pop("fetch_jam", None)  # rows of a tile do not lie behind each other
+            schedule.pop("rest", None)  # nor are their elements neighbours
+        if "pack" not in schedule or "pack_jam" in schedule:
+            schedule.pop("rest", None)
         case.check(schedule, None)
 
     @settings(max_examples=30)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tenon
+from tenon.dialects.families import ContractionOp
 from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.ops.move.shape import TransposeOp
 from tenon.dialects.types.types import shape_of
@@ -237,6 +238,24 @@ def test_vectors_along_filters(geometry: Geometry) -> None:
     run_passes(new_context(), module, ["decompose", "convolution-forms"])
     (product,) = [op for op in module.walk() if isinstance(op, ContractOp)]
     assert [*(shape_of(product.results[0].type) or ())][-1] == 32
+    check(geometry)
+
+
+AS_COLUMNS = [
+    Geometry(2, 1, 5, 128, (14, 13), (3, 3), (2, 2), (1, 1), (1, 1)),
+    Geometry(1, 2, 3, 128, (11, 6), (3, 2), (1, 1), (2, 1), (1, 0)),
+    Geometry(1, 1, 3, 130, (61,), (5,), (3,), (1,), (0,)),
+]
+
+
+@pytest.mark.parametrize("geometry", AS_COLUMNS)
+def test_windows_as_columns(geometry: Geometry) -> None:
+    """Few windows and many filters: a product of matrices, whatever windows step, and elements are apart."""
+    x, weight, _ = geometry.arrays()
+    module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
+    run_passes(new_context(), module, ["decompose", "convolution-forms"])
+    (product,) = [op for op in module.walk() if isinstance(op, ContractionOp)]
+    assert [*(shape_of(product.results[0].type) or ())][-1] == int(np.prod(geometry.counts()))
     check(geometry)
 
 

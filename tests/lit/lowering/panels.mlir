@@ -133,3 +133,27 @@ func.func private @far_rows(%a: memref<16384x32xf32>, %b: memref<16384x32xf32>, 
 // CHECK-NEXT: %[[NEXT:.*]] = arith.addi %[[L]], %[[SIXTEEN]] : index
 // CHECK-NEXT: memref.prefetch %b[%[[NEXT]], %[[J]]], read
 // CHECK-NEXT: vector.load %b[%[[L]], %[[J]]]
+
+// -----
+
+// What does not fill a vector has a panel along the reduction, and its sums are those of lanes combined: for the same
+// rows, behind the vectors.
+func.func private @rest(%a: memref<6x8xf32>, %b: memref<8x5xf32>, %o: memref<6x5xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<6x8xf32>, memref<8x5xf32>) outs(%o : memref<6x5xf32>) attrs = {schedule = {vector = 1, width = 4, unroll = 1, jam = 0, jam_count = 3, pack = 1, rest = 2}} {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @rest
+// CHECK: %[[FULL:.*]] = memref.alloc() : memref<8x4xf32>
+// CHECK: %[[REST:.*]] = memref.alloc() : memref<1x8xf32>
+// CHECK: scf.parallel
+// CHECK: vector.load %[[FULL]]
+// CHECK-COUNT-3: vector.fma
+// CHECK: vector.load %a
+// CHECK: vector.load %[[REST]]
+// CHECK-COUNT-3: vector.fma
+// CHECK-COUNT-3: vector.reduction

@@ -34,7 +34,19 @@ func.func @along_filters(%x: tensor<2x1x8x33x65xf32>, %w: tensor<1x64x8x3x3xf32>
 
 // -----
 
-// So they do where an image has few windows, if the weight is put in order once.
+// Few windows that many filters read are columns of a matrix: windows of windows, so that those of an element of the
+// weight lie side by side.
+func.func @windows_as_columns(%x: tensor<1x1x8x16x16xf32>, %w: tensor<1x128x8x3x3xf32>) -> tensor<1x1x128x7x7xf32> {
+  %y = tenon.convolution %x, %w {stride = [2]} : tensor<1x1x8x16x16xf32>, tensor<1x128x8x3x3xf32> -> tensor<1x1x128x7x7xf32>
+  func.return %y : tensor<1x1x128x7x7xf32>
+}
+// CHECK-LABEL: @windows_as_columns
+// CHECK:         tenon.sliding_windows {{.*}} {window = [7, 7], stride = [1, 1], dilation = [2, 2]} {{.*}} -> tensor<1x1x8x3x3x7x7xf32>
+// CHECK:         tenon.matmul {{.*}} : tensor<1x128x72xf32>, tensor<1x1x72x49xf32>
+
+// -----
+
+// Of fewer filters vectors run along these where an image has few windows, if the weight is put in order once.
 func.func @few_windows(%x: tensor<1x1x8x9x9xf32>, %w: tensor<1x32x8x3x3xf32> {tenon.frozen}) -> tensor<1x1x32x7x7xf32> {
   %y = tenon.convolution %x, %w : tensor<1x1x8x9x9xf32>, tensor<1x32x8x3x3xf32> -> tensor<1x1x32x7x7xf32>
   func.return %y : tensor<1x1x32x7x7xf32>
