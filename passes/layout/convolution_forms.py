@@ -123,18 +123,9 @@ def faster_form(x: Value, weight: Value, windows: Windows, target: Target) -> Va
         return None
     if target.matrices and (product_form := channels_last(x, weight, windows, counts)) is not None:
         return product_form
-    import os
-
-    by_columns = (
-        None
-        if target.matrices or os.environ.get("NOWC")
-        else window_columns(x, weight, windows, counts, target.machine)
-    )
-    if by_columns is not None:
-        return by_columns
-    by_filters = None if target.matrices else filter_lanes(x, weight, windows, counts, target.machine)
-    if by_filters is not None:
-        return by_filters
+    for form in () if target.matrices else (window_columns, filter_lanes):
+        if (found := form(x, weight, windows, counts, target.machine)) is not None:
+            return found
     if target.filtering and (filtered := minimal_filtering(x, weight, windows, counts, target.machine)) is not None:
         return filtered
     blocks = _blocks(windows)
