@@ -5,7 +5,7 @@ result, so an operand that has this dimension further out, as the keys of an att
 is transposed once before: S[i, j] += Q[i, d] * T[d, j]. Where the processor multiplies tiles of matrices, it is copied
 in any case, once for all strips, and that puts it in order as well.
 
-A long sum over two large operands whose rows are read across memory, such as the gradient of a weight,
+A long sum over two operands that outgrow a cache, one of which is read across memory, such as the gradient of a weight,
 W[m, n] += X[k, m] * Y[k, n], is fast with both copied to panels, which takes all of its loops: it shares them with no
 other op (see `lowering.schedules.packing`).
 """
@@ -121,7 +121,7 @@ def with_transposed(op: ContractionOp, transposed: TransposedOperand, value: SSA
 
 
 def wants_panels(op: Operation, machine: Machine) -> bool:
-    """Whether `op` sums for long over operands that outgrow a core's cache, one of them across its memory."""
+    """Whether `op` sums for long over operands that outgrow a cache, one of them across its memory."""
     iteration = iteration_of(op)
     if iteration is None or len(iteration.operands) != 2:
         return False
@@ -136,8 +136,10 @@ def wants_panels(op: Operation, machine: Machine) -> bool:
 
 
 def _is_near(op: Operation, iteration: Iteration, index: int, machine: Machine) -> bool:
-    """Whether what one batch reads of an operand stays in a cache."""
+    """Whether what one batch reads of an operand stays in the cache that products as fast as loads need it in, which is
+    the nearest one unless they take two halves of a vector each (`packing`)."""
     batch = set(iteration.results[0]).intersection(*[access or () for access in iteration.operands])
     loops = {loop for loop in iteration.operands[index] or () if loop is not None} - batch
     itemsize = numpy_dtype(element_of(op.operands[index].type)).itemsize
-    return prod([iteration.space.extents[loop] for loop in loops]) * itemsize <= machine.l2
+    near = machine.l2 if machine.halves else machine.l1
+    return prod([iteration.space.extents[loop] for loop in loops]) * itemsize <= near

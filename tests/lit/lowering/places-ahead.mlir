@@ -45,25 +45,35 @@ func.func private @histogram(%o: memref<9xf32>, %i: memref<1000x1xi64>) attribut
 
 // -----
 
-// What was updated before may tell where the next update goes; and a place that is loaded as it is saves nothing.
-func.func private @others(%o: memref<9xindex>, %i: memref<1000xindex>, %u: memref<1000xindex>) attributes {kernel} {
+// What was updated before may tell where the next update goes.
+func.func private @chain(%o: memref<9xindex>, %n: index) attributes {kernel} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %n = arith.constant 9 : index
   scf.for %r = %c0 to %n step %c1 {
     %p = memref.load %o[%r] : memref<9xindex>
     %q = arith.addi %p, %c1 : index
     %s = arith.minui %q, %n : index
     %t = arith.maxui %s, %c1 : index
-    %v = arith.subi %t, %c1 : index
-    memref.store %r, %o[%v] : memref<9xindex>
-  }
-  scf.for %r = %c0 to %n step %c1 {
-    %p = memref.load %i[%r] : memref<1000xindex>
-    %a = memref.load %u[%r] : memref<1000xindex>
-    memref.store %a, %o[%p] : memref<9xindex>
+    memref.store %r, %o[%t] : memref<9xindex>
   }
   func.return
 }
-// CHECK-LABEL: @others
+// CHECK-LABEL: @chain
+// CHECK-NOT:     vector
+
+// -----
+
+// A place that is loaded as it is saves nothing.
+func.func private @set(%o: memref<9xi8>, %i: memref<1000xindex>, %u: memref<1000xi8>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = arith.constant 1000 : index
+  scf.for %r = %c0 to %n step %c1 {
+    %p = memref.load %i[%r] : memref<1000xindex>
+    %a = memref.load %u[%r] : memref<1000xi8>
+    memref.store %a, %o[%p] : memref<9xi8>
+  }
+  func.return
+}
+// CHECK-LABEL: @set
 // CHECK-NOT:     vector

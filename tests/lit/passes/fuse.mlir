@@ -1,5 +1,6 @@
 // RUN: tenon-opt %s -p fuse --split-input-file | filecheck %s
 // RUN: tenon-opt %s -p fuse{strips=false} --split-input-file | filecheck %s --check-prefix ALONE
+// RUN: tenon-opt %s -p 'fuse{machine="halves=true"}' --split-input-file | filecheck %s --check-prefix HALVES
 
 // Ops on each element share their loops; what is between them is never in memory.
 func.func @elementwise_ops_are_one_kernel(%x: tensor<64x128xf32>, %y: tensor<128xf32>) -> tensor<64x128xf32> {
@@ -454,6 +455,18 @@ func.func @products_by_panels_are_alone(%x: tensor<2048x2048xf32>, %y: tensor<20
 // CHECK-LABEL: @products_by_panels_are_alone
 // CHECK-NEXT:    %a = func.call @kernel_0(%x, %y)
 // CHECK-NEXT:    func.call @kernel_1(%a)
+
+// Of operands that stay in a core's cache there are panels only where loads do not keep ahead of products.
+func.func @near_operands(%x: tensor<1024x128xf32>, %y: tensor<1024x128xf32>) -> tensor<128x128xf32> {
+  %a = tenon.contract [%x, %y] {maps = [#x, #y, #o], extents = [128, 128, 1024], shape = [128, 128]} : [tensor<1024x128xf32>, tensor<1024x128xf32>] -> tensor<128x128xf32>
+  %b = tenon.tanh %a : tensor<128x128xf32> -> tensor<128x128xf32>
+  func.return %b : tensor<128x128xf32>
+}
+// CHECK-LABEL: @near_operands
+// CHECK-COUNT-2: func.call
+// HALVES-LABEL: @near_operands
+// HALVES-NEXT:   func.call @kernel_{{[0-9]+}}(%x, %y)
+// HALVES-NEXT:   func.return
 
 // -----
 
