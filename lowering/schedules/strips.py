@@ -40,6 +40,9 @@ MOST_COLUMNS = 4096
 """Of a strip: pieces of memory that are as long are read as fast as longer ones."""
 MOST_ROWS = 96
 """Iterations of the jammed loop in a strip; more would not reuse the other operand noticeably better."""
+STREAMED_PRODUCTS = 16
+"""Products for each byte that other statements stream, below which these wait for memory: a core does 3 to 6 in the
+time in which it reads one."""
 MOST_SHARING_ROWS = 4 * MOST_ROWS
 """The same where the other operand is copied for each strip."""
 
@@ -50,13 +53,15 @@ def decide_strips(
     """Schedules for all statements and the lengths of strips; None where no contraction has a tile along the loops."""
     statements = kernel.statements
     chosen: list[Schedule | None] = [None] * len(statements)
-    streams = len(shared) == 2 and _streamed_bytes(kernel, shared) > machine.l2
+    streamed = _streamed_bytes(kernel, shared) if len(shared) == 2 else 0
+    streams = streamed > machine.l2
     for number, statement in enumerate(statements):
         if is_contraction(statement):
             tile, _ = decide_tile(statement, range(len(statement.extents)), machine, panels=True)
             cut = [loop[number] for loop in shared]
             tile = tile and in_row_blocks(statement, tile, machine, cut)
-            hurries = tile is not None and tile.vector in cut and not streams
+            waits = streams and prod(map(estimate, statement.extents)) < STREAMED_PRODUCTS * streamed
+            hurries = tile is not None and tile.vector in cut and not waits
             tile = tile and _with_copied_columns(statement, tile, machine, hurries=hurries)
             tile = tile and with_rest(statement, tile, machine)
             chosen[number] = tile and with_next_rows(statement, tile, machine)

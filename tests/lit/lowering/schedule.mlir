@@ -202,6 +202,29 @@ func.func private @with_bias(%x: memref<256x1024xf32>, %w: memref<1024x1024xf32>
 
 // -----
 
+// So they are beside an operand that is streamed, if there are many products for each of its bytes.
+func.func private @scaled(%x: memref<2048x256xf32>, %w: memref<256x256xf32>, %b: memref<2048x256xf32>, %o: memref<2048x256xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  %s = memref.alloc() : memref<2048x256xf32>
+  linalg.fill ins(%zero : f32) outs(%s : memref<2048x256xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : memref<2048x256xf32>, memref<256x256xf32>) outs(%s : memref<2048x256xf32>) {
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %p = arith.mulf %a, %c : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%s, %b : memref<2048x256xf32>, memref<2048x256xf32>) outs(%o : memref<2048x256xf32>) {
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %r = arith.mulf %a, %c : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @scaled
+// CHECK: schedule = {{{.*}}pack = 1 : i64
+
+// -----
+
 // Of few columns all are in one vector, some lanes of which are left out. The rows, too many to stay near, are fetched a
 // tile ahead.
 func.func private @ten_columns(%a: memref<128x256xf32>, %b: memref<256x10xf32>, %o: memref<128x10xf32>) attributes {kernel} {
