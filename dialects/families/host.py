@@ -2,7 +2,8 @@
 
 In IR such an op becomes a call of a kernel without a body, as an opaque one. Its attribute `host` has the element types
 of the arrays that the function takes and gives; `reference` and `settings` say which function that is. What runs the
-program calls it: native code on the CPU, the host program of a GPU, the interpreter.
+program calls it: native code on the CPU, the host program of a GPU, the interpreter. Where the attributes `native` and
+`native_sizes` are, too, native code asks that function of the runtime first, and Python only if that says it could not.
 
 An op that does something besides computing its results states `MemoryWriteEffect` in the place of `Pure`: it is
 neither removed, merged with an equal one, nor moved past another one with effects.
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute
 
 from tenon.dialects.families.opaque import OpaqueOp, evaluate_reference
@@ -25,6 +26,8 @@ from tenon.dialects.types.size import UndecidedSizeError
 from tenon.dialects.types.types import element_of, element_type, numpy_dtype, shape_of
 
 HOST = "host"
+NATIVE = "tenon_native_"
+"""What the names of native functions begin with: `i1 (ptr arrays, i64 sizes...)`, false if Python has to do it."""
 
 
 class HostOp(OpaqueOp):
@@ -44,12 +47,21 @@ class HostOp(OpaqueOp):
         # the types of later stages have no signs
         elements = [StringAttr(str(element_of(type_))) for type_ in (*types, *results)]
         settings = {name: value for name, value in self.properties.items() if name in self.SIGNATURE.settings}
+        native: dict[str, Attribute] = {}
+        if known := self.native(types):
+            native = {"native": StringAttr(NATIVE + known[0]), "native_sizes": DenseArrayBase.from_list(i64, known[1])}
         return {
+            **native,
             "kernel": UnitAttr(),
             HOST: ArrayAttr(elements),
             "reference": StringAttr(self.name),
             "settings": DictionaryAttr(settings),
         }
+
+    def native(self, types: Sequence[Any]) -> tuple[str, Sequence[int]] | None:
+        """The function of the runtime that computes the same for operands of these types, without Python, and the
+        sizes that it is given; its name goes on after `NATIVE`."""
+        return None
 
 
 def _is_known(type_: Attribute) -> bool:

@@ -103,13 +103,13 @@ class Value:
         return self.code.made(kind or self.kind, text)
 
     def __add__(self, other: Operand) -> Value:
-        return self._with("add", other)
+        return self._with("fadd" if self.kind.is_float else "add", other)
 
     def __sub__(self, other: Operand) -> Value:
-        return self._with("sub", other)
+        return self._with("fsub" if self.kind.is_float else "sub", other)
 
     def __mul__(self, other: Operand) -> Value:
-        return self._with("mul", other)
+        return self._with("fmul" if self.kind.is_float else "mul", other)
 
     def __floordiv__(self, other: Operand) -> Value:
         """Rounded towards zero, other than Python's."""
@@ -143,7 +143,9 @@ class Value:
         return self._with("fcmp une" if self.kind.is_float else "icmp ne", other, I1)
 
     def __lt__(self, other: Operand) -> Value:
-        return self._with("icmp slt" if self.kind.is_signed else "icmp ult", other, I1)
+        return self._with(
+            "fcmp olt" if self.kind.is_float else "icmp slt" if self.kind.is_signed else "icmp ult", other, I1
+        )
 
     def __le__(self, other: Operand) -> Value:
         return self._with("icmp sle" if self.kind.is_signed else "icmp ule", other, I1)

@@ -42,6 +42,7 @@ add("slogdet", [np.zeros((2, 2), F32)], lambda x: tuple(np.linalg.slogdet(x)), "
 for _n, _k in ((3, 2), (4, 1), (2, 0)):
     _operands = [dominant("solve", (2, _n, _n)), numbers("right", (2, _n, _k))]
     add("solve_matrices", _operands, np.linalg.solve, differentiable=True)
+    add("solve_triangles", _operands, lambda a, b: np.linalg.solve(np.tril(a), b), differentiable=True)
 add("eigh", [dominant("eigh", (2, 3, 3), F64)], lambda x: tuple(np.linalg.eigh(symmetric(x))), differentiable=True)
 for _shape in ((4, 3), (2, 3, 3), (3, 4)):
     _x = numbers("tall", _shape, F64) + np.eye(*_shape[-2:]) * np.arange(2.0, 2 + _shape[-1])

@@ -14,6 +14,10 @@ from sample import generator
 
 import tenon
 from tenon import linalg
+from tenon.dialects.families import host
+from tenon.runtime.cpu import program
+from tenon.runtime.cpu.lapack import loaded
+from tenon.runtime.cpu.lapack.library import library
 
 RANDOM = generator("factorizations")
 SQUARE = RANDOM.normal(size=(3, 4, 4)) + 4 * np.eye(4)
@@ -124,6 +128,10 @@ LOSSES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "qr-wide": (lambda m, x: m.linalg.qr(x)[0] @ m.linalg.qr(x)[1] ** 2, (WIDE,)),
     "slogdet": (lambda m, x: m.linalg.slogdet(x)[1], (SQUARE,)),
     "solve": (lambda m, a, b: m.linalg.solve(a, b), (SQUARE, np.broadcast_to(RIGHT, (3, 4, 2)).copy())),
+    "triangle": (
+        lambda m, a, b: m.linalg.solve_triangular(a, b, upper=True, unitriangular=True),
+        (SQUARE / 8, np.broadcast_to(RIGHT, (3, 4, 2)).copy()),
+    ),
     "svd-tall": (of_singular_vectors, (TALL,)),
     "svd-wide": (of_singular_vectors, (WIDE,)),
     "nuclear": (lambda m, x: m.linalg.matrix_norm(x, ord="nuc"), (TALL,)),
@@ -151,6 +159,46 @@ def test_examples_that_share_a_matrix_are_columns_of_one_system() -> None:
     batched = tenon.jit(tenon.vmap(tenon.solve, in_axes=(None, 0)))
     assert "tensor<4x12xf64>" in str(batched.trace(SQUARE[0], right).module)
     np.testing.assert_allclose(batched(SQUARE[0], right), np.linalg.solve(SQUARE[0], right), **STRICT)
+
+
+def all_of_them(m: Any, square: Any, definite: Any, tall: Any, right: Any) -> list[Any]:
+    parts = [*m.linalg.eigh(definite), *m.linalg.slogdet(-square), *m.linalg.qr(tall), m.linalg.eigvalsh(definite)]
+    for full in (True, False):
+        parts += m.linalg.svd(tall, full_matrices=full)
+    upper = [m.linalg.cholesky(definite, upper=upper) for upper in (False, True)]
+    inverses = [m.linalg.inv(square), m.linalg.solve(square, right)]
+    return [*parts, *upper, *inverses, m.linalg.svd(tall, full_matrices=False)[1]]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("has_lapack", [True, False])
+def test_programs_compute_the_bits_of_numpy_and_call_python_only_without_lapack(
+    dtype: str, has_lapack: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Any] = []
+    monkeypatch.setattr(program, "call_host", lambda *given: calls.append(given) or host.call_host(*given))
+    if not has_lapack:
+        monkeypatch.setattr(loaded, "_loaded", lambda bits: None)
+    elif library(("dgesv",)) is None:
+        pytest.skip("this NumPy has no LAPACK that is found by name")
+    definite = (DEFINITE + DEFINITE.swapaxes(-1, -2)) / 2
+    given = (SQUARE, definite, WIDE, np.broadcast_to(RIGHT, (3, 4, 2)))
+    # of other shapes, for what is loaded already stays as it is
+    arrays = [(x if has_lapack else x[:1]).astype(dtype) for x in given]
+    found = tenon.jit(lambda *given: all_of_them(tenon, *given))(*arrays)
+    for number, (result, wanted) in enumerate(zip(found, all_of_them(np, *arrays), strict=True)):
+        np.testing.assert_array_equal(result, wanted, err_msg=str(number))
+    assert bool(calls) != has_lapack
+
+
+def test_where_a_matrix_of_a_stack_is_refused_python_says_so() -> None:
+    stack = SQUARE.copy()
+    stack[1] = 0
+    with pytest.raises(np.linalg.LinAlgError, match=r"^tenon\.inv: singular matrix \(operands \(3, 4, 4\)\)"):
+        tenon.jit(tenon.inv)(stack)
+    with pytest.raises(np.linalg.LinAlgError, match="singular matrix"):
+        tenon.jit(tenon.solve_triangular)(stack, stack)
+    np.testing.assert_array_equal(tenon.jit(linalg.slogdet)(stack)[1], np.linalg.slogdet(stack)[1])
 
 
 def test_bad_input_is_named() -> None:

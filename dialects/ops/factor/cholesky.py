@@ -36,6 +36,8 @@ class CholeskyOp(MatrixOp):
         check_square("x", x)
         return (x,)
 
+    LAPACK = staticmethod(lambda x, *, upper: ("cholesky", (x[-1], int(upper))))
+
     @staticmethod
     def compute(x: Any, *, upper: bool) -> Any:
         return np.linalg.cholesky(symmetric_part(x), upper=upper)
@@ -46,5 +48,5 @@ class CholeskyOp(MatrixOp):
         turned = transposed(lower)
         inner = ops.tril(ops.matmul(turned, to_lower))
         inner = inner - ops.tril(ops.triu(inner)) * 0.5
-        outer = ops.solve(turned, inner)
-        return (symmetric_part(transposed(ops.solve(turned, transposed(outer)))),)
+        outer = ops.solve_triangular(turned, inner, upper=True)
+        return (symmetric_part(transposed(ops.solve_triangular(turned, transposed(outer), upper=True))),)

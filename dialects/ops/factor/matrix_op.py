@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from tenon.dialects.families.batching import all_batched
 from tenon.dialects.families.host import HostOp
 from tenon.dialects.families.structured_op import as_tuple, require_hooks
 from tenon.dialects.types.shapes import InferenceError, show
-from tenon.dialects.types.types import element_of, shape_of, tensor_type
+from tenon.dialects.types.types import element_of, numpy_dtype, shape_of, tensor_type
 
 Array = np.ndarray[Any, Any]
 
@@ -31,9 +32,20 @@ class MatrixOp(HostOp):
     def shapes(*operands: Any, **settings: Any) -> tuple[Sequence[int], ...]:
         """The shapes of the results for those of the operands, of rank 2 or more; raises `InferenceError`."""
 
+    LAPACK: ClassVar[Callable[..., tuple[str, Sequence[int]]] | None] = None
+    """The function of `runtime/cpu/lapack` that computes the same, and its sizes, of the shapes and settings."""
+
     @classmethod
     def check_family(cls) -> None:
         require_hooks(cls, "compute", "shapes")
+
+    def native(self, types: Sequence[Any]) -> tuple[str, Sequence[int]] | None:
+        shapes, dtype = [shape_of(type_) or () for type_ in types], numpy_dtype(element_of(types[0]))
+        lapack = type(self).LAPACK
+        if lapack is None or dtype.name not in ("float32", "float64") or any(0 in shape for shape in shapes):
+            return None
+        name, sizes = lapack(*shapes, **self.settings)
+        return f"{name}_f{8 * dtype.itemsize}", (prod(shapes[0][:-2]), *sizes)
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:

@@ -43,6 +43,8 @@ class QrOp(MatrixOp):
         k = m if mode == "complete" else smaller(m, n)
         return (*batch, m, k), (*batch, k, n)
 
+    LAPACK = staticmethod(lambda x, *, mode: ("qr", (*x[-2:], x[-2] if mode == "complete" else min(x[-2:]))))
+
     @staticmethod
     def compute(x: Any, *, mode: str) -> Any:
         return tuple(np.linalg.qr(x, mode=mode))  # pyright: ignore

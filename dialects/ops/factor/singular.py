@@ -49,6 +49,10 @@ class SvdOp(MatrixOp):
         left, right = ((m, m), (n, n)) if full_matrices else ((m, k), (k, n))
         return (*batch, *left), (*batch, k), (*batch, *right)
 
+    LAPACK = staticmethod(
+        lambda x, *, full_matrices: ("svd", (*x[-2:], *(x[-2:] if full_matrices else (min(x[-2:]),) * 2)))
+    )
+
     @staticmethod
     def compute(x: Any, *, full_matrices: bool) -> Any:
         return tuple(np.linalg.svd(x, full_matrices=full_matrices))
@@ -94,6 +98,8 @@ class SvdvalsOp(MatrixOp):
     def shapes(x: Any) -> tuple[Sequence[int], ...]:
         *batch, m, n = x
         return ((*batch, smaller(m, n)),)
+
+    LAPACK = staticmethod(lambda x: ("svdvals", x[-2:]))
 
     @staticmethod
     def compute(x: Any) -> Any:

@@ -15,11 +15,36 @@ from xdsl.irdl import operand_def, result_def
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.registry import tensor_function
+from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.factor.matrix_op import MatrixOp, check_square, transposed
 from tenon.dialects.types.shapes import InferenceError, broadcast, refine, show
 from tenon.dialects.types.types import FLOAT_TENSOR
+
+
+def _right_shape(a: Any, b: Any) -> tuple[Sequence[int], ...]:
+    """The shape of what solves systems with matrices `a` and right sides `b`."""
+    check_square("a", a)
+    try:
+        rows = refine(a[:-1], b[:-1])
+    except InferenceError:
+        raise InferenceError(
+            f"a has shape {show(a)} and b {show(b)} where (..., n, n) and (..., n, k) is needed"
+        ) from None
+    return ((*(rows or ()), b[-1]),)
+
+
+def _columns_batched(op: Any, size: int, batched: Sequence[Any], a: Value, b: Value, **settings: Any) -> Any:
+    """What solves the systems of examples that share `a`; `None` where they do not. They are more columns of `b`: one
+    factorization for all."""
+    if batched[0]:
+        return None
+    inner = tuple(range(1, b.ndim))
+    beside = ops.transpose(b, permutation=(*inner[:-1], 0, inner[-1]))
+    solved = op.apply(a, ops.reshape(beside, shape=(*beside.shape[:-2], size * b.shape[-1])), **settings)
+    apart = ops.reshape(solved, shape=beside.shape)
+    return ops.transpose(apart, permutation=(b.ndim - 2, *range(b.ndim - 2), b.ndim - 1))
 
 
 @tensor_op
@@ -36,16 +61,8 @@ class SolveMatricesOp(MatrixOp):
     b = operand_def(FLOAT_TENSOR)
     result = result_def(FLOAT_TENSOR)
 
-    @staticmethod
-    def shapes(a: Any, b: Any) -> tuple[Sequence[int], ...]:
-        check_square("a", a)
-        try:
-            rows = refine(a[:-1], b[:-1])
-        except InferenceError:
-            raise InferenceError(
-                f"a has shape {show(a)} and b {show(b)} where (..., n, n) and (..., n, k) is needed"
-            ) from None
-        return ((*(rows or ()), b[-1]),)
+    shapes = staticmethod(_right_shape)
+    LAPACK = staticmethod(lambda a, b: ("solve", (a[-1], b[-1])))
 
     @staticmethod
     def compute(a: Any, b: Any) -> Any:
@@ -58,15 +75,52 @@ class SolveMatricesOp(MatrixOp):
 
     @classmethod
     def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        (a, b), (a_has, _) = operands, batched
-        if a_has:
-            return super().batch(size, batched, *operands, **settings)
-        # Examples that share `a` are more columns of `b`: one factorization for all.
-        inner = tuple(range(1, b.ndim))
-        beside = ops.transpose(b, permutation=(*inner[:-1], 0, inner[-1]))
-        solved = cls.apply(a, ops.reshape(beside, shape=(*beside.shape[:-2], size * b.shape[-1])))
-        apart = ops.reshape(solved, shape=beside.shape)
-        return ops.transpose(apart, permutation=(b.ndim - 2, *range(b.ndim - 2), b.ndim - 1))
+        shared = _columns_batched(cls, size, batched, *operands, **settings)
+        return super().batch(size, batched, *operands, **settings) if shared is None else shared
+
+
+@tensor_op
+class SolveTrianglesOp(MatrixOp):
+    """The matrices x (..., n, k) for which a x is `b` (..., n, k), where of the square matrices `a` (..., n, n) in as
+    many stacks only the lower or `upper` triangle counts, with ones on its diagonal if `unitriangular`.
+
+    Front: `solve_triangular`.
+    """
+
+    name = "tenon.solve_triangles"
+    HAS_FUNCTION: ClassVar[bool] = False
+    a = operand_def(FLOAT_TENSOR)
+    b = operand_def(FLOAT_TENSOR)
+    upper = setting(bool, default=False)
+    unitriangular = setting(bool, default=False)
+    result = result_def(FLOAT_TENSOR)
+
+    LAPACK = staticmethod(
+        lambda a, b, *, upper, unitriangular: (
+            "solve_triangle",
+            (a[-1], b[-1], int(upper), int(unitriangular)),
+        )
+    )
+
+    @staticmethod
+    def shapes(a: Any, b: Any, *, upper: bool, unitriangular: bool) -> tuple[Sequence[int], ...]:
+        return _right_shape(a, b)
+
+    @staticmethod
+    def compute(a: Any, b: Any, *, upper: bool, unitriangular: bool) -> Any:
+        return np.linalg.solve(_triangle(a, upper, unitriangular), b)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, a: Value, b: Value, *, upper: bool, unitriangular: bool) -> tuple[Any, ...]:
+        to_b = SolveTrianglesOp.apply(transposed(a), g, upper=not upper, unitriangular=unitriangular)
+        to_a = -ops.matmul(to_b, transposed(out))
+        diagonal = int(unitriangular)
+        return (ops.triu(to_a, k=diagonal) if upper else ops.tril(to_a, k=-diagonal)), to_b
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        shared = _columns_batched(cls, size, batched, *operands, **settings)
+        return super().batch(size, batched, *operands, **settings) if shared is None else shared
 
 
 @tensor_op
@@ -86,6 +140,8 @@ class InvOp(MatrixOp):
     def shapes(x: Any) -> tuple[Sequence[int], ...]:
         check_square("x", x)
         return (x,)
+
+    LAPACK = staticmethod(lambda x: ("inv", (x[-1],)))
 
     @staticmethod
     def compute(x: Any) -> Any:
@@ -115,6 +171,8 @@ class SlogdetOp(MatrixOp):
         check_square("x", x)
         return x[:-2], x[:-2]
 
+    LAPACK = staticmethod(lambda x: ("slogdet", (x[-1],)))
+
     @staticmethod
     def compute(x: Any) -> Any:
         return tuple(map(np.asarray, np.linalg.slogdet(x)))
@@ -133,15 +191,7 @@ def solve(a: Any, b: Any) -> Any:
 
     >>> tenon.solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 2.0]))
     """
-    left, right = shaped(a), shaped(b)
-    if right.ndim == 1:
-        return ops.squeeze(solve(left, ops.expand_dims(right, axis=1)), axis=-1)
-    if min(left.ndim, right.ndim) < 2:
-        raise ValueError(
-            f"solve: a has shape {left.shape} and b {right.shape} where (..., n, n) and (..., n, k) is needed"
-        )
-    stacks = broadcast([("a", left.shape[:-2]), ("b", right.shape[:-2])]) or ()
-    return SolveMatricesOp.apply(*[ops.broadcast_to(x, shape=(*stacks, *x.shape[-2:])) for x in (left, right)])
+    return _solved(SolveMatricesOp, "solve", shaped(a), shaped(b))
 
 
 @tensor_function
@@ -154,11 +204,27 @@ def solve_triangular(a: Any, b: Any, *, upper: bool = False, left: bool = True, 
     >>> tenon.solve_triangular(np.array([[2.0, 9.0], [1.0, 1.0]]), np.array([2.0, 3.0]))
     """
     a, b = shaped(a), shaped(b)
-    diagonal = int(unitriangular)
-    triangle = ops.triu(a, k=diagonal) if upper else ops.tril(a, k=-diagonal)
-    if unitriangular:
-        triangle = triangle + ops.eye(a.shape[-1], dtype=a.dtype)
     if left:
-        return solve(triangle, b)
-    solved = solve(transposed(triangle), b if b.ndim == 1 else transposed(b))
+        return _solved(SolveTrianglesOp, "solve_triangular", a, b, upper=upper, unitriangular=unitriangular)
+    of_rows = {"upper": not upper, "unitriangular": unitriangular}
+    solved = _solved(
+        SolveTrianglesOp, "solve_triangular", transposed(a), b if b.ndim == 1 else transposed(b), **of_rows
+    )
     return solved if b.ndim == 1 else transposed(solved)
+
+
+def _solved(op: Any, name: str, a: Value, b: Value, **settings: Any) -> Any:
+    """What `op` gives for stacks of matrices that broadcast, or a vector `b`."""
+    if b.ndim == 1:
+        return ops.squeeze(_solved(op, name, a, ops.expand_dims(b, axis=1), **settings), axis=-1)
+    if min(a.ndim, b.ndim) < 2:
+        raise ValueError(f"{name}: a has shape {a.shape} and b {b.shape} where (..., n, n) and (..., n, k) is needed")
+    stacks = broadcast([("a", a.shape[:-2]), ("b", b.shape[:-2])]) or ()
+    return op.apply(*[ops.broadcast_to(x, shape=(*stacks, *x.shape[-2:])) for x in (a, b)], **settings)
+
+
+def _triangle(a: Any, upper: bool, unitriangular: bool) -> Any:
+    """The triangle of arrays that counts."""
+    diagonal = int(unitriangular)
+    triangle = np.triu(a, diagonal) if upper else np.tril(a, -diagonal)
+    return triangle + np.eye(a.shape[-1], dtype=a.dtype) if unitriangular else triangle

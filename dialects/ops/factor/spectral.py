@@ -44,6 +44,8 @@ class EighOp(MatrixOp):
         check_square("x", x)
         return x[:-1], x
 
+    LAPACK = staticmethod(lambda x: ("eigh", (x[-1],)))
+
     @staticmethod
     def compute(x: Any) -> Any:
         return tuple(np.linalg.eigh(symmetric_part(x)))
@@ -73,6 +75,8 @@ class EigvalshOp(MatrixOp):
     def shapes(x: Any) -> tuple[Sequence[int], ...]:
         check_square("x", x)
         return (x[:-1],)
+
+    LAPACK = staticmethod(lambda x: ("eigvalsh", (x[-1],)))
 
     @staticmethod
     def compute(x: Any) -> Any:

@@ -1,0 +1,128 @@
+"""Functions of stacks of matrices as native code: a loop that gives each matrix to LAPACK.
+
+Matrices of programs lie row by row and LAPACK's column by column, so that they are copied in between, as NumPy does.
+Each function takes the addresses of its arrays, operands first, the number of matrices, and sizes. It says whether it
+is done: where LAPACK refuses a matrix it is not, and who called it raises what is to be said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tenon.runtime.cpu.ir_types import F32, F64, I1, I8, I32, I64, PTR, VOID, Type, pointer
+from tenon.runtime.cpu.ir_values import Operand, Value
+from tenon.runtime.cpu.ir_writer import Module
+
+REALS = pointer(F64)
+
+
+class Stacks(Module):
+    """A module for matrices of f32 or f64, calling a LAPACK whose integers have so many bits. As in NumPy, all is
+    computed in f64, so that compiled programs and the interpreter give the same."""
+
+    def __init__(self, bits: int, integer_bits: int) -> None:
+        super().__init__()
+        self.stored = F64 if bits == 64 else F32
+        self.integer: Type = I64 if integer_bits == 64 else I32
+        self.needed: list[str] = []
+        self._allocate, self._free = self.external("malloc", PTR, I64), self.external("free", VOID, PTR)
+
+        # `target` (columns, rows) is `source` (rows, columns) transposed.
+        @self.function(target=REALS, source=REALS, rows=I64, columns=I64)
+        def turned(target: Value, source: Value, rows: Value, columns: Value) -> None:
+            with self.each(rows) as i, self.each(columns) as j:
+                target[j * rows + i] = source[i * columns + j]
+
+        self.turned = turned
+
+        # `target` (n, n) is the symmetric part of `source`.
+        @self.function(target=REALS, source=REALS, n=I64)
+        def symmetric(target: Value, source: Value, n: Value) -> None:
+            with self.each(n) as i, self.each(n) as j:
+                total = source[i * n + j] + source[j * n + i]
+                target[i * n + j] = (total if self.stored is F64 else total.to(F32).to(F64)) * 0.5
+
+        self.symmetric = symmetric
+
+    def stacked(
+        self,
+        name: str,
+        sizes: Sequence[str],
+        operands: Callable[..., Sequence[Value]],
+        results: Callable[..., Sequence[Value | int]],
+        scratch: Callable[..., Value | int],
+        step: Callable[..., Operand],
+    ) -> None:
+        """Define a function of stacks. Of its sizes follow the numbers of elements that each operand and each result
+        has for a matrix, and how many to have room for besides; `step(room, *arrays, **sizes)` is done for each matrix
+        and gives LAPACK's `info`, which is 0 if all is well."""
+
+        def body(arrays: Value, stacks: Value, **given: Value) -> Operand:
+            taken, made = operands(**given), results(**given)
+            counts, first_result = [*taken, *made], len(taken)
+            room = self.workspace(scratch(**given))
+            wide = [arrays[i].to(REALS) if self.stored is F64 else self.workspace(n) for i, n in enumerate(counts)]
+            is_done = self.local(I1, 1)
+            with self.each(stacks) as stack:
+                if self.stored is F64:
+                    parts = [memory.at(stack * count) for memory, count in zip(wide, counts, strict=True)]
+                    info = step(room, *parts, **given)
+                else:
+                    stored = [arrays[i].to(pointer(F32)).at(stack * count) for i, count in enumerate(counts)]
+                    for target, source, count in zip(wide[:first_result], stored, counts, strict=False):
+                        with self.each(count) as i:
+                            target[i] = source[i].to(F64)
+                    info = step(room, *wide, **given)
+                    for i in range(first_result, len(counts)):
+                        with self.each(counts[i]) as j:
+                            stored[i][j] = wide[i][j].to(F32)
+                is_done.set(self.made(I1, f"icmp eq i64 {self.operand(info, I64)}, 0"))
+                self.break_if(~is_done)
+            for memory in [room, *(wide if self.stored is F32 else ())]:
+                self.release(memory)
+            return is_done
+
+        body.__name__ = f"tenon_{name}"
+        self.function(I1, arrays=pointer(PTR), stacks=I64, **dict.fromkeys(sizes, I64))(body)
+
+    def lapack(self, name: str, *arguments: Operand | str) -> Value:
+        """Call a function of LAPACK, whose last argument is `info`, which is given back. Integers are passed by their
+        addresses, letters as such; arrays are addresses."""
+        info = self.local(I64)
+        info.set(0)
+        self.blas(name, *arguments, info.address)
+        return info
+
+    def blas(self, name: str, *arguments: Any) -> None:
+        """Call a function without `info`."""
+        full = f"d{name}"
+        self.needed.append(full)
+        given = [self._address(argument) for argument in arguments]
+        self.external(full, VOID, *[PTR] * len(given))(*given)
+
+    def _address(self, argument: Any) -> Value:
+        if isinstance(argument, Value) and argument.kind.text == "ptr":
+            return argument
+        if isinstance(argument, str):
+            return self.local(I8, ord(argument)).address
+        if isinstance(argument, float):
+            return self.local(F64, argument).address
+        kind = argument.kind if isinstance(argument, Value) else I64
+        return self.local(kind, argument).address
+
+    def letter(self, condition: Value, yes: str, no: str) -> Value:
+        """One of two letters."""
+        return self.select(condition, self.number(I8, ord(yes)), self.number(I8, ord(no)))
+
+    def integer_of(self, number: Value) -> Value:
+        """The integer that a real has."""
+        return self.made(I64, f"fptosi double {number.read()} to i64")
+
+    def workspace(self, reals: Value | int) -> Value:
+        """Room for so many reals, and at least for one."""
+        return self._allocate((self.number(I64, 1) + reals) * F64.size).to(REALS)
+
+    def release(self, room: Value) -> None:
+        """Give room back."""
+        self._free(room)
