@@ -43,8 +43,8 @@ class FrozenArguments:
     def of(cls, parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FrozenArguments:
         """The arguments, arrays in them as contiguous arrays of NumPy, but for those that are on a GPU.
 
-        Raises `TypeError` for a traced value, for a parameter that can be learned, for an argument that is donated, for
-        `out`, and for what is no argument.
+        Raises `TypeError` for a traced value, for a tensor, for an argument that is donated, for `out`, and for what is
+        no argument.
         """
         if "out" in kwargs and parameters.take_out:
             raise TypeError(f"{parameters.name}: out cannot be frozen; give it at each call")
@@ -123,11 +123,9 @@ def _held(leaf: Any, where: str) -> Any:
             f"{where} is a traced value ({leaf.type}), which cannot be frozen: there are no gradients with respect to "
             "frozen arguments, and no examples of them; pass it at each call"
         )
-    if hasattr(type(leaf), "__tenon_elements__"):
-        raise TypeError(
-            f"{where} is a parameter that parameters() has listed, and would go on to be learned without the function; "
-            "write module.requires_grad_(False) before it is frozen, or pass it at each call"
-        )
+    if (elements := getattr(type(leaf), "__tenon_elements__", None)) is not None:
+        # As it is now: a parameter that nothing learns so far, as an array is of which one is made later.
+        return np.array(getattr(leaf, elements), order="C")
     if isinstance(leaf, WideFloat):
         return float(leaf)
     if isinstance(leaf, Static | float) or not is_array(leaf):

@@ -14,7 +14,7 @@ from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import UFUNC_OPS, TracedValueError, Value
 from tenon.eager.modes import run_waiting
 from tenon.eager.operators import Operators
-from tenon.eager.recording import Stored
+from tenon.eager.recording import Stored, is_learned
 from tenon.eager.tape import Array
 from tenon.runtime.arguments.tree import flatten, unflatten
 from tenon.runtime.evaluate import find_function
@@ -53,8 +53,11 @@ class Interchange(Operators):
         return self._array.nbytes
 
     def numpy(self) -> Array:
-        """The elements as a NumPy array that shares the memory; raises `RuntimeError` for what requires a gradient."""
-        if self._source is not None:
+        """The elements as a NumPy array that shares the memory; raises `RuntimeError` for what requires a gradient.
+
+        What was computed of parameters that nothing learns so far counts as requiring none.
+        """
+        if self._source is not None and is_learned(self._source):
             raise RuntimeError("a tensor that requires a gradient would lose it as an array; write x.detach().numpy()")
         self._check_is_read_again()
         run_waiting()

@@ -47,6 +47,7 @@ class Offered(Parameter):
 
     __slots__ = ()
     __tenon_elements__ = "_array"
+    _is_offered = True
 
     def requires_grad_(self, wanted: bool = True) -> Self:
         return adopt(self).requires_grad_(wanted)
@@ -133,7 +134,7 @@ def _is_as_made(parameter: Parameter, array: Array) -> bool:
 def as_arrays(value: Any) -> Any:
     """What a module has in an attribute, with the arrays of parameters that nothing learns so far.
 
-    Where they would be frozen, which they cannot be, they are as they are.
+    Where they are frozen, they are as they are: their arrays are copied there.
     """
     if type(value) is Offered:
         if is_tracing_for_later():

@@ -18,7 +18,7 @@ from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.types.types import f32, f64
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import MODE
-from tenon.eager.tape import Apply, Array, Call, Kept, Memory, Node, Operand, Saved, Source
+from tenon.eager.tape import Apply, Array, Call, Kept, Leaf, Memory, Node, Operand, Saved, Source
 from tenon.runtime.call.loaded import tape_functions
 
 _CALLS: BoundedCache[Call] = BoundedCache(4096)
@@ -41,6 +41,8 @@ class Stored:
 
     _is_traced = False
     """Whether a traced value is in the place of the array."""
+    _is_offered = False
+    """Whether it is a parameter that nothing learns so far."""
 
     def _hold(self, array: Array) -> None:
         self._array = array
@@ -110,6 +112,22 @@ def wants_gradient(operands: Iterable[Any]) -> bool:
     for operand in operands:
         if isinstance(operand, Stored) and operand._source is not None:
             return MODE.records
+    return False
+
+
+def is_learned(source: Source | None) -> bool:
+    """Whether a gradient of something that is learned is found through `source`; parameters are, once they are used as
+    such."""
+    pending, seen = [source], set[Source | None]()
+    while pending:
+        known = pending.pop()
+        if known is None or known in seen:
+            continue
+        seen.add(known)
+        if known.node is not None:
+            pending += known.node.sources
+        elif not isinstance(known, Leaf) or known.tensor is None or not getattr(known.tensor(), "_is_offered", False):
+            return True
     return False
 
 

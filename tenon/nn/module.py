@@ -1,5 +1,7 @@
 """The base of all modules: a tree whose arrays are parameters and buffers."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,10 +17,11 @@ from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.types import element_type, is_float, numpy_dtype
 from tenon.eager.modes import MODE, TRACING, is_traced, no_grad
 from tenon.eager.parameters import CALLS, Offered, as_arrays, has_tensor
+from tenon.eager.recording import is_learned
 from tenon.eager.tensor import Tensor
 from tenon.nn.hooks import Hook, ModuleHandle, call_with_hooks
 from tenon.nn.traced import watch_buffers, watch_foreign
-from tenon.nn.tree import LEARNED, Array, ModuleTree, fitting, is_dynamic, may_be_learned
+from tenon.nn.tree import LEARNED, Array, ModuleTree, fitting, is_dynamic, may_be_learned, note_array, note_made
 from tenon.runtime.arguments.tree import register_node
 from tenon.runtime.tracing.watch import watch
 
@@ -49,6 +52,7 @@ class Module(ModuleTree):
         if tracing is not None:
             tracing.own(module)
         LEARNED.changes += 1
+        note_made(module)
         module.training = True
         return module
 
@@ -63,8 +67,16 @@ class Module(ModuleTree):
             known = vars(self).get(name)
             if isinstance(known, Tensor) and known.requires_grad and type(known) is not Offered:
                 _check_is_learned(self, name, value)
+            if (
+                type(known) is Offered
+                and isinstance(value, Tensor)
+                and not (value.is_leaf or is_learned(value._source))
+            ):
+                value = value.numpy()  # other elements for the module of arrays that this is so far
             if may_be_learned(value):
                 LEARNED.changes += 1
+            if type(value) is np.ndarray:
+                note_array(type(self), name)
         object.__setattr__(self, name, value)
 
     if not TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import is_on_gpu, on_host, plain_array
 from tenon.dialects.support.suggestion import did_you_mean
 from tenon.eager.modes import is_traced
-from tenon.eager.parameters import Offered, adopt, holds, parameter_of
+from tenon.eager.parameters import CALLS, Offered, adopt, holds, parameter_of
 from tenon.eager.tensor import Tensor
 from tenon.runtime.arguments.tree import like_sequence
 
@@ -81,6 +81,54 @@ def _slots(
         yield Slot(path, is_buffer, value, assign, is_saved, is_optional)
 
 
+_MADE: dict[int, ref[ModuleTree]] = {}
+"""The modules that Python made, by identity (a user's class may have no hash); those that functions give are not."""
+
+
+def note_made(module: ModuleTree) -> None:
+    """Have attributes of a new module that layers have arrays in be parameters to those who ask for them."""
+    number = id(module)
+    _MADE[number] = ref(module, lambda _: _MADE.pop(number, None))
+
+
+class LayerArray:
+    """An attribute in which a layer of Tenon's has an array: the parameter that `parameters()` gives, to those who ask
+    for it outside of calls of modules and of traces, where it is what the module has."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, module: ModuleTree | None, owner: type | None = None) -> Any:
+        if module is None:
+            return self
+        try:
+            value = module.__dict__[self.name]
+        except KeyError:
+            raise AttributeError(self.name) from None  # which the module's `__getattr__` goes on from
+        if type(value) is np.ndarray and CALLS.journal is None and id(module) in _MADE and not is_traced():
+            return value if self.name in module.buffer_names else module.offered(self.name)
+        return value
+
+    def __set__(self, module: ModuleTree, value: Any) -> None:
+        vars(module)[self.name] = value
+
+    def __delete__(self, module: ModuleTree) -> None:
+        if vars(module).pop(self.name, self) is self:
+            raise AttributeError(f"{type(module).__name__} has no attribute {self.name!r}")
+
+
+def note_array(kind: type, name: str) -> None:
+    """Have an attribute in which modules of a class have an array be one of a layer, if the class is or extends one."""
+    own = next((base for base in kind.__mro__ if base.__module__.startswith("tenon.")), None)
+    if own is not None and own.__module__ not in _NO_LAYERS and not hasattr(own, name):
+        setattr(own, name, LayerArray(name))
+
+
+_NO_LAYERS = {"tenon.nn.module", "tenon.nn.container"}
+
+
 class ModuleTree:
     """A module as what holds parameters, buffers and modules."""
 
@@ -119,7 +167,7 @@ class ModuleTree:
     def _check_name(self, what: str, name: str) -> None:
         if not name or "." in name:
             raise KeyError(f"a {what} cannot be called {name!r}: names are not empty and have no dot")
-        if hasattr(type(self), name):
+        if hasattr(type(self), name) and not isinstance(getattr(type(self), name), LayerArray):
             raise KeyError(f"a {what} cannot be called {name!r}, which every {type(self).__name__} has as an attribute")
 
     def named_children(self) -> Iterator[tuple[str, Any]]:
@@ -209,6 +257,13 @@ class ModuleTree:
         if is_traced():
             return
         self._make_parameters(is_due=lambda value: isinstance(value, np.ndarray))
+
+    def offered(self, name: str) -> Any:
+        """The parameter that takes the place of the array in one attribute."""
+        there = {id(slot.value): slot.value for slot in self.slots() if not slot.is_buffer}
+        made = parameter_of(vars(self)[name], there)
+        setattr(self, name, made)
+        return made
 
     def _make_parameters(self, is_due: Callable[[Any], bool]) -> None:
         slots = [slot for slot in self.slots() if not slot.is_buffer]

@@ -36,6 +36,22 @@ def frozen_by_attribute(model: Any, rules: Any) -> Any:
     return rules.Adam([p for p in model.parameters() if p.requires_grad], lr=0.1)
 
 
+def by_attributes(model: Any, rules: Any) -> Any:
+    """Nothing was listed or called before."""
+    model[0].weight.requires_grad = False
+    model[2].weight.data.mul_(0.5)
+    model[3].bias.data = model[3].bias + 1
+    model[2].bias.register_hook(lambda slope: slope * 2)
+    return rules.SGD([model[0].weight, model[0].bias, model[2].weight, model[2].bias], lr=0.1)
+
+
+def tied_by_attributes(model: Any, rules: Any) -> Any:
+    model[0].weight.detach().numel()
+    model[2].bias = model[0].bias
+    assert model[2].bias is model[0].bias
+    return rules.SGD(model.parameters(), lr=0.1)
+
+
 def frozen_as_a_whole(model: Any, rules: Any) -> Any:
     for parameter in model.parameters():
         parameter.requires_grad_(False)
@@ -64,7 +80,9 @@ def written_to(model: Any, rules: Any) -> Any:
     return rules.SGD([first, *rest], lr=0.1)
 
 
-@pytest.mark.parametrize("make", [frozen_by_attribute, frozen_as_a_whole, in_groups, by_names, written_to])
+@pytest.mark.parametrize(
+    "make", [frozen_by_attribute, by_attributes, tied_by_attributes, frozen_as_a_whole, in_groups, by_names, written_to]
+)
 def test_as_in_torch(make: Any) -> None:
     """Three steps of programs that say nothing of what is learned but by parameters."""
     made: list[list[Any]] = []
@@ -77,6 +95,22 @@ def test_as_in_torch(make: Any) -> None:
         made.append([p.detach().numpy() for p in model.parameters()])
     for found, expected in zip(*made, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_attributes_of_a_module_that_nothing_learns() -> None:
+    """They are tensors by themselves, also after a copy, and arrays to functions; what functions give has arrays."""
+    own, _ = pair()
+    step = tenon.jit(lambda model, x: (model(x), model))
+    expected = np.tanh(X @ own[0].weight.T + own[0].bias)
+    assert isinstance(own[0].weight, nn.Parameter)
+    assert isinstance(copy.deepcopy(own)[3].weight, nn.Parameter)
+    np.testing.assert_allclose(own[:2](X), expected, rtol=1e-5)
+    scores, made = step(own, X)
+    assert type(scores) is type(made[0].weight) is np.ndarray
+    (own[0].weight ** 2).sum().backward()
+    np.testing.assert_allclose(own[0].weight.grad, 2 * own[0].weight.detach(), rtol=1e-6)
+    own[0].weight = own[0].weight * 2
+    np.testing.assert_allclose(step(own, X)[1][0].weight, 2 * made[0].weight, rtol=1e-6)
 
 
 def test_by_hand() -> None:
@@ -193,9 +227,17 @@ def test_jit_around_a_listed_module_is_not_stale(change: Any, is_named: bool) ->
     else:
         assert not np.allclose(evaluate(X), before)
         np.testing.assert_allclose(evaluate(X), model(X), rtol=1e-5)
-    with pytest.raises(TypeError, match="cannot be read" if change is trained else "listed, and would go on"):
-        tenon.jit(lambda model, x: model(x)).freeze(model)
-    assert tenon.jit(lambda model, x: model(x)).freeze(model.requires_grad_(False))(X).shape == (4, 2)
+    if change is trained:
+        with pytest.raises(TypeError, match="cannot be read"):
+            tenon.jit(lambda model, x: model(x)).freeze(model)
+        model.requires_grad_(False)
+        assert tenon.jit(lambda model, x: model(x)).freeze(model)(X).shape == (4, 2)
+        return
+    frozen = tenon.jit(lambda model, x: model(x)).freeze(model)
+    expected = np.array(model(X))
+    with tenon.no_grad():
+        model.weight.fill_(7.0)
+    np.testing.assert_allclose(frozen(X), expected, rtol=1e-5)
 
 
 def test_what_is_computed_of_listed_parameters() -> None:

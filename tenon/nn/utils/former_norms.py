@@ -7,6 +7,7 @@ from typing import Any
 
 import tenon
 from tenon.eager.modes import no_grad
+from tenon.eager.parameters import as_arrays
 from tenon.eager.tensor import Parameter, Tensor
 from tenon.nn.utils.parametrizations import as_matrix, axis_of, first_vectors, norm_except, power_method
 from tenon.nn.utils.parametrize import Computed, compute, computed_of, store
@@ -55,7 +56,7 @@ def _parameter(value: Any, like: Any) -> Any:
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     """Have the parameter `name` be g v / |v| of parameters `name`_g and `name`_v; `parametrizations.weight_norm` has
     other names for these."""
-    weight = getattr(module, name)
+    weight = as_arrays(getattr(module, name))
     compute(module, _WeightNorm(name, dim))
     with no_grad():
         magnitude = norm_except(weight, dim)
@@ -69,7 +70,7 @@ def spectral_norm(
 ) -> Any:
     """Have the parameter `name` be that of `name`_orig over its largest singular value; see
     `parametrizations.spectral_norm`, which has other names for what that is computed of."""
-    weight, axis = getattr(module, name), axis_of(module, dim)
+    weight, axis = as_arrays(getattr(module, name)), axis_of(module, dim)
     u, v = first_vectors(weight, axis, eps)
     compute(module, _SpectralNorm(name, axis, n_power_iterations, eps))
     module.register_parameter(f"{name}_orig", weight)
@@ -83,8 +84,8 @@ def _removed(module: Any, name: str, kind: type[_WeightNorm | _SpectralNorm]) ->
     if not known:
         raise ValueError(f"{name} of a {type(module).__name__} is not computed so")
     with no_grad():
-        value = getattr(module, name)
-    like = getattr(module, f"{name}{kind.PARTS[0]}")
+        value = as_arrays(getattr(module, name))
+    like = as_arrays(getattr(module, f"{name}{kind.PARTS[0]}"))
     store(module, known[0], _parameter(value, like))
     for part in kind.PARTS:
         delattr(module, f"{name}{part}")

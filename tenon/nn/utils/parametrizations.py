@@ -9,6 +9,7 @@ import numpy as np
 import tenon
 from tenon.dialects.support.suggestion import attribute_hints
 from tenon.eager.modes import no_grad
+from tenon.eager.parameters import as_arrays
 from tenon.nn.convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from tenon.nn.init import generator_of
 from tenon.nn.module import Array, Module
@@ -116,7 +117,7 @@ def spectral_norm(
 ) -> Any:
     """Have the parameter `name` be divided by its largest singular value, as a matrix with its axis `dim` first (by
     default that of what the module gives)."""
-    weight = getattr(module, name)
+    weight = as_arrays(getattr(module, name))
     return register_parametrization(module, name, SpectralNorm(weight, n_power_iterations, axis_of(module, dim), eps))
 
 

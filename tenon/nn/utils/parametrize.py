@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenon.dialects.support.suggestion import attribute_hints
 from tenon.eager.modes import no_grad
+from tenon.eager.parameters import as_arrays
 from tenon.eager.tensor import Parameter, Tensor
 from tenon.nn.container import ModuleDict, ModuleList
 from tenon.nn.module import Array, Module
@@ -160,7 +161,7 @@ def register_parametrization(module: Any, tensor_name: str, parametrization: Mod
     """
     how = OfParametrizations(tensor_name)
     is_first = how not in computed_of(module)
-    value = getattr(module, tensor_name, None)
+    value = as_arrays(getattr(module, tensor_name, None))
     if value is None:
         raise KeyError(f"{type(module).__name__} has no parameter {tensor_name!r}")
     known = [] if is_first else [*module.parametrizations[tensor_name]]
@@ -197,7 +198,7 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
     made = module.parametrizations[tensor_name]
     if not leave_parametrized and not made.is_one:
         raise ValueError(f"{tensor_name} is computed of {made.count} parameters: leave_parametrized=False has none")
-    original = getattr(made, made.original_names[0])
+    original = as_arrays(getattr(made, made.original_names[0]))
     with no_grad():
         value = made() if leave_parametrized else original
     if leave_parametrized and isinstance(original, Tensor) and made.is_one:
