@@ -29,7 +29,7 @@ from tenon.dialects.ops.contract.one_program import install_compiler
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import Size
-from tenon.dialects.types.types import AnyTensor, array_type, element_of, numpy_dtype, shape_of, tensor_type
+from tenon.dialects.types.types import AnyTensor, array_type, element_of, i64, numpy_dtype, shape_of, tensor_type
 from tenon.runtime.arguments.arguments import Parameters, Static, as_array
 from tenon.runtime.arguments.interface import EmptySizeError, SizeMismatchError
 from tenon.runtime.arguments.orders import Orders, orders_of
@@ -172,6 +172,8 @@ def _arrays(cls: type[TensorOp], operands: Sequence[Any]) -> list[Any]:
     def convert(value: Any) -> np.ndarray[Any, Any]:
         where, element = next(targets)
         if is_literal(value):
+            if isinstance(value, bool) and element == i64:
+                return np.asarray(value)  # what ops of truth values give may depend on that there are no others
             return np.asarray(adopted(value, element, where), numpy_dtype(element))
         return as_array(value, where)
 

@@ -192,3 +192,16 @@ def test_numbers_of_numpy_have_their_dtype_in_and_out_of_a_trace(number: Any, dt
     wanted = tenon.multiply(x, np.full(3, number)).dtype
     assert tenon.multiply(x, number).dtype == wanted
     assert tenon.jit(lambda x: x * number)(x).dtype == wanted
+
+
+@pytest.mark.parametrize("number", [True, 2, 0.5], ids=repr)
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.float16])
+@pytest.mark.parametrize("op", [tenon.maximum, tenon.add], ids=["maximum", "add"])
+def test_numbers_of_python_are_as_weak_in_and_out_of_a_trace(op: Any, dtype: Any, number: Any) -> None:
+    x = np.array([1, 0, 1], dtype)
+    of_truth = {"True": np.bool_ if op is tenon.maximum else np.int64, "2": np.int64}
+    wanted: Any = of_truth.get(repr(number)) if dtype is np.bool_ else dtype
+    wanted = np.float32 if number == 0.5 and dtype is not np.float16 else wanted
+    for found in (op(x, number), op(number, tenon.tensor(x)), tenon.jit(lambda x: op(x, number))(x)):
+        assert found.dtype == wanted
+        np.testing.assert_allclose(found, getattr(np, op.__name__)(x.astype(wanted), wanted(number)))
