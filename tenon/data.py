@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tenon.datasets import ArrayDataset, ConcatDataset, Dataset, Subset, TensorDataset, random_split
+from tenon.dialects.support.states import check_state
 from tenon.dialects.support.suggestion import attribute_hints
 from tenon.samplers import (
     BatchSampler,
@@ -302,7 +303,9 @@ class DataLoader:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state_dict` was asked for. Raises `ValueError` for the state of other batches: of another seed,
-        `shuffle`, `batch_size` or number of examples or batches."""
+        `shuffle`, `batch_size` or number of examples or batches; and for one that lacks something, but the number of
+        batches, which former ones had not."""
+        check_state("DataLoader", state, [name for name in self.state_dict() if name != "batches"])
         for name, own in self._order_settings().items():
             if int(state.get(name, own)) != own:
                 raise ValueError(f"DataLoader: {name} is {own}, and in the state {state[name]}")

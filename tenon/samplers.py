@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import index
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,10 +15,13 @@ class Sampler:
     """Base of samplers: a length, and indices in an order.
 
     Those that draw define `drawn`; unless they have a generator of their own, a loader gives them one that follows from
-    its seed and the epoch, so that an epoch that is taken up again has the same order.
+    its seed and the epoch, so that an epoch that is taken up again has the same order. An integer as `generator` is a
+    seed besides: orders follow from it, too, and differ from epoch to epoch.
     """
 
     generator: Seed = None
+    _drawn = 0
+    """How many epochs were drawn without a loader."""
     is_drawn: ClassVar[bool] = False
     """Whether the last class to say what an epoch has says it by `drawn`, not by `__iter__`."""
 
@@ -31,7 +35,10 @@ class Sampler:
         raise NotImplementedError(f"{type(self).__name__} defines neither drawn nor __iter__")
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self.drawn(generator_of(self.generator)))
+        seed = self.generator
+        if isinstance(seed, int | np.integer):
+            seed, self._drawn = np.random.default_rng([seed, self._drawn]), self._drawn + 1
+        return iter(self.drawn(generator_of(seed)))
 
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} does not define __len__")
@@ -57,14 +64,21 @@ class RandomSampler(Sampler):
     def __init__(
         self, data_source: Any, replacement: bool = False, num_samples: int | None = None, generator: Seed = None
     ) -> None:
-        self.data_source, self.replacement, self.generator = data_source, replacement, generator
-        self.num_samples = _count("RandomSampler", len(data_source) if num_samples is None else num_samples)
+        self.data_source, self.replacement = data_source, _flag("RandomSampler: replacement", replacement)
+        self.generator = generator
+        if not len(data_source):
+            raise ValueError("RandomSampler: the data set has no examples to draw")
+        self.num_samples = _count(
+            "RandomSampler: num_samples", len(data_source) if num_samples is None else num_samples
+        )
 
     def drawn(self, generator: np.random.Generator) -> Sequence[int]:
         count = len(self.data_source)
+        if not count:
+            raise ValueError("RandomSampler: the data set has no examples any more")
         if self.replacement:
             return generator.integers(0, count, self.num_samples).tolist()
-        rounds = -(-self.num_samples // count) if count else 0
+        rounds = -(-self.num_samples // count)
         order = [index for _ in range(rounds) for index in generator.permutation(count).tolist()]
         return order[: self.num_samples]
 
@@ -95,8 +109,8 @@ class WeightedRandomSampler(Sampler):
 
     def __init__(self, weights: Any, num_samples: int, replacement: bool = True, generator: Seed = None) -> None:
         self.weights = np.asarray(weights.detach() if hasattr(weights, "detach") else weights, np.float64)
-        self.num_samples = _count("WeightedRandomSampler", num_samples)
-        self.replacement, self.generator = replacement, generator
+        self.num_samples = _count("WeightedRandomSampler: num_samples", num_samples)
+        self.replacement, self.generator = _flag("WeightedRandomSampler: replacement", replacement), generator
         if self.weights.ndim != 1 or not np.all(np.isfinite(self.weights) & (self.weights >= 0)):
             raise ValueError("WeightedRandomSampler: weights are a vector of finite numbers that are at least 0")
         positive = np.count_nonzero(self.weights)
@@ -118,9 +132,8 @@ class BatchSampler(Sampler):
     """The indices of another sampler in lists of `batch_size`, of which `drop_last` leaves out one that is shorter."""
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool = False) -> None:
-        if batch_size < 1:
-            raise ValueError(f"BatchSampler: batch_size is {batch_size} where 1 or more is needed")
-        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+        self.sampler, self.batch_size = sampler, _count("BatchSampler: batch_size", batch_size)
+        self.drop_last = _flag("BatchSampler: drop_last", drop_last)
 
     def drawn(self, generator: np.random.Generator) -> Any:
         return batches_of(order_of(self.sampler, generator), self.batch_size, self.drop_last)
@@ -134,8 +147,11 @@ class BatchSampler(Sampler):
 
 def order_of(sampler: Any, generator: np.random.Generator) -> list[Any]:
     """What a sampler gives in one epoch, drawn from `generator` unless it has one of its own."""
-    draws = isinstance(sampler, Sampler) and sampler.generator is None and sampler.is_drawn
-    return list(sampler.drawn(generator) if draws else sampler)
+    if not (isinstance(sampler, Sampler) and sampler.is_drawn) or isinstance(sampler.generator, np.random.Generator):
+        return list(sampler)
+    if sampler.generator is not None:
+        generator = np.random.default_rng([sampler.generator, int(generator.integers(1 << 62))])
+    return list(sampler.drawn(generator))
 
 
 def batches_of(order: Sequence[Any], size: int, drop_last: bool) -> list[Any]:
@@ -149,9 +165,17 @@ def count_of_batches(count: int, size: int, drop_last: bool) -> int:
     return whole if drop_last or not rest else whole + 1
 
 
-def _count(name: str, given: int) -> int:
-    if isinstance(given, bool) or given < 1:
-        raise ValueError(f"{name}: num_samples is {given} where 1 or more is needed")
+def _count(where: str, given: Any) -> int:
+    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
+        raise TypeError(f"{where} is {given!r} where an integer is needed")
+    if index(given) < 1:
+        raise ValueError(f"{where} is {given} where 1 or more is needed")
+    return index(given)
+
+
+def _flag(where: str, given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise TypeError(f"{where} is {given!r} where True or False is needed")
     return given
 
 

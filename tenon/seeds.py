@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.support.states import check_state
+
 Seed = int | np.random.Generator | None
 
 
@@ -29,6 +31,7 @@ class _Seeds:
 
     @state.setter
     def state(self, state: dict[str, Any]) -> None:
+        check_state("set_rng_state", state, ["entropy", "spawned"])
         with self._lock:
             spawned = int(state["spawned"])
             self._sequence = np.random.SeedSequence(int(state["entropy"]), n_children_spawned=spawned)

@@ -78,7 +78,9 @@ def unique(
     """The elements of the array or tensor `x` in order and each once; or, along `dim`, its parts.
 
     A tuple, where more is wanted: for every element where it is among them (`return_inverse`), and how often each is
-    there (`return_counts`). NaN is there once.
+    there (`return_counts`). NaN is there once; parts along `dim` that have it differ from each other.
+
+    Raises `ValueError` for a `dim` that `x` has not.
     """
     axis = dim if axis is None else axis
     if hasattr(type(x), "__tenon_op__") and not isinstance(x, Value):

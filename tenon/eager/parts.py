@@ -242,6 +242,8 @@ class Parts(Interchange):
 
 def unique_parts(array: np.ndarray[Any, Any], return_inverse: bool, return_counts: bool, axis: int | None) -> Any:
     """What `unique` gives of an array: its distinct elements, or parts along an axis, and what is wanted besides."""
+    if axis is not None and not -array.ndim <= axis < array.ndim:
+        raise ValueError(f"unique: dim is {axis!r}, which is no axis of shape {array.shape}")
     found = np.unique(array, return_inverse=return_inverse, return_counts=return_counts, axis=axis)
     if not return_inverse:
         return found

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.support.states import check_state
 from tenon.eager.modes import enable_grad, no_grad
 from tenon.eager.tensor import Tensor
 from tenon.nn.utils.gradients import tensors_in
@@ -135,6 +136,7 @@ class LBFGS:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what `state_dict` gave."""
+        check_state("LBFGS", state, ["settings", "changes", "last", "is_first"])
         self.param_groups[0].update(state["settings"])
         pairs = [(np.asarray(change), np.asarray(difference)) for change, difference in state["changes"]]
         self._changes = deque(pairs, maxlen=self.param_groups[0]["history_size"])

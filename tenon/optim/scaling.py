@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import tenon
+from tenon.dialects.support.states import check_state
 from tenon.eager.changes import replace
 from tenon.eager.modes import TRACING, no_grad
 from tenon.eager.tensor import Tensor
@@ -170,6 +171,7 @@ class GradScaler:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state_dict` was asked for."""
+        check_state("GradScaler", state, ["scale", "count"])
         self._state.update(
             scale=np.asarray(state["scale"], np.float32).copy(), count=np.asarray(state["count"], np.int32).copy()
         )

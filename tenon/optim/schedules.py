@@ -8,6 +8,7 @@ from typing import Any
 
 import tenon
 from tenon.dialects.definition.value import Value
+from tenon.dialects.support.states import check_state
 
 Schedule = Callable[[Any], Any]
 
@@ -110,6 +111,7 @@ class Scheduler:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state_dict` was asked for."""
+        check_state(type(self).__name__, state, ["made"])
         self.made = state["made"]
         self._set()
 
@@ -163,6 +165,7 @@ class Plateau:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state_dict` was asked for."""
+        check_state("Plateau", state, ["best", "waited"])
         self.best, self.waited = float(state["best"]), int(state["waited"])
         self.cooling = int(state.get("cooling", 0))
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import tenon
+from tenon.dialects.support.states import check_state
 from tenon.eager.changes import replace as replace_elements
 from tenon.eager.changes import restorer
 from tenon.eager.modes import TRACING, enable_grad, no_grad
@@ -158,6 +159,7 @@ class Steps:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what `state_dict` gave; raises `ValueError`, changing nothing, where it does not fit."""
+        check_state(type(self._rule).__name__, state, ["param_groups", "state"])
         groups, states = state["param_groups"], state["state"]
         if len(groups) != len(self.param_groups) or len(states) != len(groups):
             own = [len(group["params"]) for group in self.param_groups]
@@ -261,7 +263,10 @@ class Average:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what `state_dict` gave; raises `ValueError`, changing nothing, where it does not fit."""
+        check_state("Average", state, ["values"])
         given = [np.asarray(value) for value in state["values"]]
+        if len(given) != len(self.values):
+            raise ValueError(f"Average: there are {len(self.values)} values, and in the state {len(given)}")
         for number, (own, value) in enumerate(zip(self.values, given, strict=True)):
             if own.shape != value.shape:
                 raise ValueError(f"Average: value {number} has shape {own.shape}, and in the state {value.shape}")

@@ -207,21 +207,35 @@ def test_samplers() -> None:
     assert sorted(orders[0]) == sorted(orders[1]) == examples
     assert sorted(SubsetRandomSampler([5, 7, 1], generator=0)) == [1, 5, 7]
     assert len([*RandomSampler(examples, num_samples=45)]) == 45
+    for seeded in [*RandomSampler(examples, generator=0)], [*RandomSampler(examples, generator=0)]:
+        assert seeded == [*RandomSampler(examples, generator=0)]
+    once = RandomSampler(examples, generator=0)
+    batches = DataLoader(examples, 6, sampler=RandomSampler(examples, generator=0))
+    assert [*once] != [*once]
+    assert indices(batches) != indices(batches)
     drawn = np.bincount([*WeightedRandomSampler([1.0, 0.0, 3.0], 8000, generator=0)]) / 8000
     np.testing.assert_allclose(drawn, [0.25, 0.0, 0.75], atol=0.02)
     assert sorted(WeightedRandomSampler([1, 0, 3], 2, replacement=False)) == [0, 2]
 
-    def loader() -> DataLoader:
-        return DataLoader(examples, batch_sampler=BatchSampler(RandomSampler(examples), 6, drop_last=True))
+    def loader(seed: int | None = None) -> DataLoader:
+        sampler = RandomSampler(examples, generator=seed)
+        return DataLoader(examples, batch_sampler=BatchSampler(sampler, 6, drop_last=True))
 
-    first = loader()
-    assert len(first) == 3
-    rest = iter(first)
-    next(rest)
-    state = first.state_dict()
-    second = loader()
+    for seed in None, 5:
+        first = loader(seed)
+        assert len(first) == 3
+        indices(first)
+        rest = iter(first)
+        next(rest)
+        state = first.state_dict()
+        second = loader(seed)
+        second.load_state_dict(state)
+        assert indices(second) == [batch.tolist() for batch in rest]
+    del state["batches"]  # which former states had not
     second.load_state_dict(state)
-    assert indices(second) == [batch.tolist() for batch in rest]
+    for name in state:
+        with pytest.raises(ValueError, match=f"the state lacks {name}; it has"):
+            second.load_state_dict({key: value for key, value in state.items() if key != name})
 
 
 @pytest.mark.parametrize(
@@ -231,9 +245,14 @@ def test_samplers() -> None:
         (lambda: DataLoader(DATA, 4, batch_sampler=[[0, 1]]), "leave batch_size"),
         (lambda: WeightedRandomSampler([1.0, -1.0], 2), "at least 0"),
         (lambda: WeightedRandomSampler([1.0, 0.0], 2, replacement=False), "1 weights are above 0"),
-        (lambda: RandomSampler([], num_samples=0), "num_samples is 0"),
+        (lambda: RandomSampler([1], num_samples=0), "num_samples is 0"),
+        (lambda: RandomSampler([], True, 3), "no examples to draw"),
+        (lambda: RandomSampler([1], True, 2.5), "num_samples is 2.5 where an integer"),  # pyright: ignore[reportArgumentType]
+        (lambda: WeightedRandomSampler([1.0], True), "num_samples is True where an integer"),
+        (lambda: BatchSampler([1], 2.5), "batch_size is 2.5 where an integer"),  # pyright: ignore[reportArgumentType]
+        (lambda: RandomSampler([1], 3), "replacement is 3 where True or False"),  # pyright: ignore[reportArgumentType]
     ],
 )
 def test_samplers_that_do_not_fit(make: Any, text: str) -> None:
-    with pytest.raises(ValueError, match=text):
+    with pytest.raises((ValueError, TypeError), match=text):
         make()

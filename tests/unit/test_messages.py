@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tenon
-from tenon import nn
+from tenon import nn, optim
 from tenon.dialects.support import suggestion
 from tenon.runtime.knobs import knobs
 
@@ -35,6 +35,12 @@ def stepped(steps: Any) -> Any:
 
 
 MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: tenon.round(X, decimals=400), ValueError, "tenon.round: decimals is 400 where one from -38 to 38"),
+    (lambda: tenon.unique(X, dim=5), ValueError, "unique: dim is 5, which is no axis of shape"),
+    (lambda: optim.lr_scheduler.StepLR(sgd_of(1), 3).load_state_dict({}), ValueError, "the state lacks made; it has"),
+    (lambda: sgd_of(1).load_state_dict({"state": []}), ValueError, "SGD: the state lacks param_groups; it has state"),
+    (lambda: optim.GradScaler().load_state_dict({"scale": 1.0}), ValueError, "GradScaler: the state lacks count"),
+    (lambda: nn.set_rng_state(3), TypeError, "set_rng_state: the state is a int where a dict is needed"),
     (lambda: tenon.sofmax(X), AttributeError, "no op 'sofmax', did you mean 'softmax'"),
     (lambda: tenon.jit(lambda x: x.sofmax())(X), AttributeError, "op 'sofmax', did you mean 'softmax'"),
     (lambda: tenon.softmax(X, axes=1), TypeError, "unknown setting 'axes' (settings: axis), did you mean 'axis'"),

@@ -108,7 +108,7 @@ def test_attributes_of_a_module_that_nothing_learns() -> None:
     scores, made = step(own, X)
     assert type(scores) is type(made[0].weight) is np.ndarray
     (own[0].weight ** 2).sum().backward()
-    np.testing.assert_allclose(own[0].weight.grad, 2 * own[0].weight.detach(), rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(own[0].weight.grad), 2 * own[0].weight.detach(), rtol=1e-6)
     own[0].weight = own[0].weight * 2
     np.testing.assert_allclose(step(own, X)[1][0].weight, 2 * made[0].weight, rtol=1e-6)
 

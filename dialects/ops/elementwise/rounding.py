@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from xdsl.dialects import math
+from xdsl.ir import Attribute
 
 from tenon.dialects.definition.scalar import ScalarForms
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value
 from tenon.dialects.families import NumericUnaryOp, PrimitiveOp
-from tenon.dialects.types.types import is_float
+from tenon.dialects.types.shapes import InferenceError
+from tenon.dialects.types.types import f64, is_float
 
 
 class WholeNumberOp(NumericUnaryOp, PrimitiveOp):
@@ -60,6 +62,15 @@ class RoundOp(WholeNumberOp):
     name = "tenon.round"
     decimals = setting(int, default=0)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.RoundEvenOp)
+
+    @classmethod
+    def result_element(cls, *elements: Attribute | None, **settings: Any) -> Attribute:
+        element, decimals = super().result_element(*elements, **settings), settings["decimals"]
+        # The power of ten by which elements are scaled is computed with.
+        most = 308 if element == f64 else 38
+        if is_float(element) and abs(decimals) > most:
+            raise InferenceError(f"decimals is {decimals} where one from -{most} to {most} is needed, of {element}")
+        return element
 
     @classmethod
     def on_scalars(cls, values: Sequence[Value], settings: dict[str, Any]) -> Any:
