@@ -8,18 +8,19 @@
 - The ops of a block are given by a generator and counted in one loop; those inside an op without an iterator, a
   generator and two calls for each. The next op is asked for before one is given, as in xDSL.
 - Whether an op contains the block that it is put into is asked of those with regions.
-- The shape of a type of tensors, memrefs or vectors is a tuple that is made once, and so are the numbers of an array:
-  ops with several lists of operands ask one for their lengths whenever one of these is named.
+- The shape of a type of tensors, memrefs or vectors is a tuple that is made once, and so are its hash and the numbers
+  of an array: ops with several lists of operands ask one for their lengths whenever one of these is named.
+- Arrays of the same integers are one, which is checked and packed once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any, cast
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, DenseArrayBase, MemRefType, TensorType, VectorType
+from xdsl.dialects.builtin import UNKNOWN_LOC, DenseArrayBase, IntegerType, MemRefType, TensorType, VectorType
 from xdsl.ir import Attribute, Block, Data, Operation, OpResult, ParametrizedAttribute, Region, SSAValue, Use
 from xdsl.ir.core import BlockOps, OpOperands, SSAValues
 from xdsl.irdl import IRDLOperation, OptionalDef
@@ -36,6 +37,10 @@ _SHAPE = "_shape_as_tuple"
 _VALUES = "_values_as_tuple"
 """The same of the numbers of an array."""
 _values_in_xdsl: Any = vars(DenseArrayBase)["get_values"]
+_array_in_xdsl: Any = DenseArrayBase.from_list
+_SHAPED = (TensorType, MemRefType, VectorType)
+_HASH = "_hash_in_process"
+"""Where one keeps its hash. That of a text is another one in each process."""
 
 
 def _value_at(values: tuple[SSAValue, ...], index: Any) -> Any:
@@ -188,6 +193,39 @@ def _values(array: Any) -> tuple[Any, ...]:
     return values
 
 
+@lru_cache(4096)
+def _array_of_integers(element: IntegerType, data: tuple[int, ...]) -> Any:
+    return _array_in_xdsl(element, data)
+
+
+def _array(element: Any, data: Sequence[Any]) -> Any:
+    # 1.0 and `True` are equal to 1, and -0.0 is to 0.0
+    if isinstance(element, IntegerType) and set(map(type, data)) == {int}:
+        return _array_of_integers(element, tuple(data))
+    return _array_in_xdsl(element, data)
+
+
+def _hash_once(kind: Any) -> Any:
+    """What gives the hash of a type of class `kind`."""
+    hash_in_xdsl = vars(kind)["__hash__"]
+
+    def hash_of(type_: Any) -> int:
+        known = vars(type_)
+        found = known.get(_HASH)
+        if found is None:
+            found = known[_HASH] = hash_in_xdsl(type_)
+        return found
+
+    return hash_of
+
+
+def _without_hash(type_: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(type_).items() if name != _HASH}
+
+
+_HASHES = {kind: _hash_once(kind) for kind in _SHAPED}
+
+
 def speed_up_xdsl() -> None:
     """Install these; doing so again changes nothing."""
     identity = {"__hash__": object.__hash__, "__eq__": object.__eq__}
@@ -205,7 +243,8 @@ def speed_up_xdsl() -> None:
         (Block, {"_attach_op": _attach}),
         (IRDLOperation, {"__post_init__": _fill_in}),
         (Attribute, {"__post_init__": _check_attribute}),
-        *((kind, {"get_shape": _shape}) for kind in (TensorType, MemRefType, VectorType)),
+        (DenseArrayBase, {"from_list": staticmethod(_array)}),
+        *((kind, {"get_shape": _shape, "__getstate__": _without_hash, "__hash__": _HASHES[kind]}) for kind in _SHAPED),
     )
     for kind, methods in replaced:
         for name, method in methods.items():

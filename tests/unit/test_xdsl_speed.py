@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from dataclasses import dataclass
 
 import pytest
@@ -153,3 +155,22 @@ def test_numbers_of_arrays_are_those_that_were_given():
     assert array == builtin.DenseArrayBase.from_list(builtin.i64, [3, -1, 5])
     assert array != builtin.DenseArrayBase.from_list(builtin.i64, [3, -1])
     assert builtin.DenseArrayBase.from_list(builtin.i64, []).get_values() == ()
+
+
+def test_arrays_of_equal_numbers_are_one_if_these_have_the_same_bits():
+    array = builtin.DenseArrayBase.from_list
+    assert array(builtin.i64, [1, 0]) is array(builtin.i64, (1, 0))
+    assert array(builtin.i32, [1, 0]) != array(builtin.i64, [1, 0])
+    assert array(builtin.f32, [0.0]) != array(builtin.f32, [-0.0])
+    assert array(builtin.i1, [True, False]).get_values() == array(builtin.i1, [1, 0]).get_values()
+    with pytest.raises(ValueError, match="out of range"):
+        array(builtin.i8, [256])
+
+
+def test_types_keep_their_hash_in_this_process_alone():
+    type_ = builtin.MemRefType(i32, [2, 3], memory_space=builtin.StringAttr("shared"))
+    before, fields = hash(type_), set(vars(copy.copy(type_)))
+    assert set(vars(pickle.loads(pickle.dumps(type_)))) == fields
+    assert hash(copy.deepcopy(type_)) == hash(type_) == before
+    assert {type_: 1}[pickle.loads(pickle.dumps(type_))] == 1
+    assert hash(type_) not in (hash(builtin.MemRefType(i32, [3, 2])), hash(builtin.TensorType(i32, [2, 3])))
