@@ -1,12 +1,12 @@
 """`convolution-forms`: gives convolutions the forms that run faster, the same sums over loops that vectors fill.
 
 Before: tensor ops, decomposed. After: the same, where each `tenon.convolution`, and each contraction that is the
-gradient of a convolution's weight, has the form that is fastest on the machine: windows as columns of a matrix
-(`window_columns`), vectors along filters (`filter_lanes`), minimal filtering (`minimal_filtering`), blocks as channels
-where windows are whole blocks, a convolution for each place between two windows, all rows of an image one behind the
-other, vectors along channels (`weight_gradient`), or, with `matrices`, products of matrices along channels that come
-last (`channels_last`). Vectors run along the last spatial dimension otherwise, where neighbours must be neighbours in
-memory, and many."""
+gradient of a convolution's weight, has the form that is fastest on the machine: vectors along channels (`channel_lanes`
+for channels by themselves, `weight_gradient`), windows as columns of a matrix (`window_columns`), vectors along filters
+(`filter_lanes`), minimal filtering (`minimal_filtering`), blocks as channels where windows are whole blocks, a
+convolution for each place between two windows, all rows of an image one behind the other, or, with `matrices`, products
+of matrices along channels that come last (`channels_last`). Vectors run along the last spatial dimension otherwise,
+where neighbours must be neighbours in memory, and many."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from tenon.dialects.ops.contract.convolution import ConvolutionOp
 from tenon.dialects.ops.contract.transposed_phases import LITTLE_WORK, MOST_PHASES
 from tenon.dialects.ops.contract.windows import Sizes, Windows, moved, places, scaled, stepped
 from tenon.dialects.types.types import is_static
+from tenon.passes.layout.channel_lanes import channel_lanes
 from tenon.passes.layout.channels_last import channels_last
 from tenon.passes.layout.filter_lanes import filter_lanes
 from tenon.passes.layout.minimal_filtering import minimal_filtering
@@ -123,7 +124,7 @@ def faster_form(x: Value, weight: Value, windows: Windows, target: Target) -> Va
         return None
     if target.matrices and (product_form := channels_last(x, weight, windows, counts)) is not None:
         return product_form
-    for form in () if target.matrices else (window_columns, filter_lanes):
+    for form in () if target.matrices else (channel_lanes, window_columns, filter_lanes):
         if (found := form(x, weight, windows, counts, target.machine)) is not None:
             return found
     if target.filtering and (filtered := minimal_filtering(x, weight, windows, counts, target.machine)) is not None:

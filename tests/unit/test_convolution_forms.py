@@ -241,6 +241,24 @@ def test_vectors_along_filters(geometry: Geometry) -> None:
     check(geometry)
 
 
+ALONG_CHANNELS = [
+    Geometry(2, 64, 1, 1, (14, 11), (5, 5), (1, 1), (1, 1), (2, 2)),
+    Geometry(3, 96, 1, 1, (9, 9), (3, 3), (2, 1), (2, 2), (2, 2)),
+    Geometry(12, 128, 1, 1, (13,), (7,), (1,), (1,), (0,)),
+]
+
+
+@pytest.mark.parametrize("geometry", ALONG_CHANNELS)
+def test_vectors_along_channels(geometry: Geometry) -> None:
+    """Channels by themselves, in rows shorter than a vector; padding is put around the transposed image."""
+    x, weight, _ = geometry.arrays()
+    module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
+    run_passes(new_context(), module, ["decompose", "convolution-forms"])
+    (total,) = [op for op in module.walk() if isinstance(op, ContractOp)]
+    assert [*(shape_of(total.results[0].type) or ())][-1] == 16
+    check(geometry)
+
+
 AS_COLUMNS = [
     Geometry(2, 1, 5, 128, (14, 13), (3, 3), (2, 2), (1, 1), (1, 1)),
     Geometry(1, 2, 3, 128, (11, 6), (3, 2), (1, 1), (2, 1), (1, 0)),

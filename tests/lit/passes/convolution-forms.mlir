@@ -34,6 +34,19 @@ func.func @along_filters(%x: tensor<2x1x8x33x65xf32>, %w: tensor<1x64x8x3x3xf32>
 
 // -----
 
+// Channels by themselves, of rows shorter than a vector: vectors along channels, and padding around the image in this order.
+func.func @along_channels(%x: tensor<1x32x1x14x14xf32>, %w: tensor<32x1x1x5x5xf32>) -> tensor<1x32x1x14x14xf32> {
+  %padded = tenon.pad %x {low = [0, 0, 0, 2, 2], high = [0, 0, 0, 2, 2]} : tensor<1x32x1x14x14xf32> -> tensor<1x32x1x18x18xf32>
+  %y = tenon.convolution %padded, %w : tensor<1x32x1x18x18xf32>, tensor<32x1x1x5x5xf32> -> tensor<1x32x1x14x14xf32>
+  func.return %y : tensor<1x32x1x14x14xf32>
+}
+// CHECK-LABEL: @along_channels
+// CHECK:         tenon.transpose {{.*}} -> tensor<1x2x14x14x16xf32>
+// CHECK-NEXT:    tenon.pad {{.*}} -> tensor<1x2x18x18x16xf32>
+// CHECK-NEXT:    tenon.contract {{.*}} extents = [1, 2, 14, 14, 16, 5, 5]
+
+// -----
+
 // Few windows that many filters read are columns of a matrix: windows of windows, so that those of an element of the
 // weight lie side by side.
 func.func @windows_as_columns(%x: tensor<1x1x8x16x16xf32>, %w: tensor<1x128x8x3x3xf32>) -> tensor<1x1x128x7x7xf32> {

@@ -1,0 +1,71 @@
+"""Convolutions of each channel by itself, of narrow images, with vectors along channels.
+
+    y[n, block, i, j, channel] = sum over h, w of x[n, block, i + h, j + w, channel] * weight[block, h, w, channel]
+
+Rows that are shorter than a vector are computed one behind the other otherwise, and with them the windows across their
+ends; vectors that begin anywhere lie across two lines of the cache, too. Vectors of channels are full, and aligned
+wherever a window is. What it costs are the image and the result transposed, which pays where windows are large beside
+rows."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.ops.contract.windows import Sizes, Windows, places
+from tenon.dialects.ops.move.padding import PadOp
+from tenon.dialects.types.types import f32, f64, numpy_dtype
+from tenon.passes.machine import Machine
+
+MOST_USED = 0.8
+"""The part of a padded row at which windows begin, from which on rows one behind the other are as fast."""
+MOST_USED_OF_LARGE = 0.75
+"""The same for images that do not stay near, which more passes over them cost more."""
+
+
+def channel_lanes(x: Value, weight: Value, windows: Windows, counts: Sizes, machine: Machine) -> Value | None:
+    """The convolution of `x` (n, groups, 1, ...image) by `weight` (groups, 1, 1, ...window) with vectors along groups;
+    `None` where groups have several channels or do not fill vectors, windows step, or rows are long."""
+    if x.element_type not in (f32, f64) or machine.vector_bits == 0 or weight.shape[1:3] != (1, 1):
+        return None
+    n, groups = x.shape[:2]
+    itemsize = numpy_dtype(x.element_type).itemsize
+    lanes, is_near = machine.vector_bits // (8 * itemsize), prod(x.shape) * itemsize <= machine.l2
+    is_narrow = counts[-1] < lanes and counts[-1] <= (MOST_USED if is_near else MOST_USED_OF_LARGE) * x.shape[-1]
+    if groups % lanes or not is_narrow or windows.stride[-1] > 1:
+        return None
+    rank, blocks = len(counts), groups // lanes
+    filters = ops.transpose(
+        ops.reshape(weight, shape=(blocks, lanes, *windows.size)), permutation=(0, *range(2, 2 + rank), 1)
+    )
+    images = _in_blocks(x, blocks)
+    extents = (n, blocks, *counts, lanes, *windows.size)
+    d = [AffineExpr.dimension(i) for i in range(len(extents))]
+    out, channel, taps = d[2 : 2 + rank], d[2 + rank], d[3 + rank :]
+    indices = (
+        (d[0], d[1], *places(out, taps, windows.stride, windows.dilation), channel),
+        (d[1], *taps, channel),
+        tuple(d[: 3 + rank]),
+    )
+    total = ops.contract(
+        (images, filters),
+        maps=tuple([AffineMap(len(extents), 0, index) for index in indices]),
+        extents=extents,
+        shape=extents[: 3 + rank],
+    )
+    total = ops.transpose(total, permutation=(0, 1, 2 + rank, *range(2, 2 + rank)))
+    return ops.reshape(total, shape=(n, groups, 1, *counts))
+
+
+def _in_blocks(x: Value, blocks: int) -> Value:
+    """`x` (n, groups, 1, ...image) as (n, blocks, ...image, block); padding around images is put around them then."""
+    op, rank = x.ssa.owner, x.ndim - 3
+    if isinstance(op, PadOp) and not any((*op.settings["low"][:3], *op.settings["high"][:3])):
+        settings = dict(op.settings)
+        sides = {name: (0, 0, *settings[name][3:], 0) for name in ("low", "high")}
+        return ops.pad(_in_blocks(Value(op.x), blocks), **{**settings, **sides})
+    n, groups, _, *image = x.shape
+    split = ops.reshape(x, shape=(n, blocks, groups // blocks, *image))
+    return ops.transpose(split, permutation=(0, 1, *range(3, 3 + rank), 2))
