@@ -197,6 +197,15 @@ class Gpu:
         """This GPU without the instructions that only its architecture has."""
         return replace(self, architecture=self.architecture.rstrip("af"))
 
+    def resident(self, threads: int, registers: int, shared: int) -> int:
+        """How many blocks a multiprocessor holds at a time: of so many threads of so many registers each, with bytes of
+        shared memory."""
+        warps = -(-threads // self.warp)
+        of_warp = -(-registers * self.warp // self.register_unit) * self.register_unit
+        by_registers = self.registers // (of_warp * warps) if registers else self.blocks
+        by_shared = (self.largest_shared + self.reserved_shared) // (shared + self.reserved_shared)
+        return min(self.blocks, self.threads // (warps * self.warp), by_registers, by_shared)
+
     def text(self) -> str:
         """The GPU as the option `machine` of passes takes it: its name, then the facts in which it differs."""
         known = GPUS.get(self.architecture, GPU)

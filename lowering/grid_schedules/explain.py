@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from tenon.lowering.buffers.alignments import alignments, write_alignments
 from tenon.lowering.grid_schedules.contractions import large_product
 from tenon.lowering.grid_schedules.decide_steps import DECIDERS, steps_of
-from tenon.lowering.grid_schedules.matrix_instructions import candidates, told
+from tenon.lowering.grid_schedules.matrix_instructions import candidates
+from tenon.lowering.grid_schedules.product_tiles import told
 from tenon.lowering.grid_schedules.warpgroup_instructions import candidates as warpgroup_candidates
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.statement import kernels_of, read_kernel

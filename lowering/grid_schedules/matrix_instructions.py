@@ -4,19 +4,16 @@ i32.
 A block computes a tile of the result, whose operands go through shared memory in pieces of the reduced axis, each
 copied while those before it are multiplied. They lie there as they do in memory; runs of 16 bytes trade places so that
 eight rows of a matrix are in different banks.
-
-Which tile is told by the cycles that all of a multiprocessor's tiles take, the largest of three: multiplications at the
-rate of the instructions, operands at the rate of the cache that all share, fragments at the rate of shared memory.
-Large tiles read less, small ones leave fewer multiprocessors without work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
 from tenon.lowering.grid_schedules.contractions import large_product, ordered, packed_results
+from tenon.lowering.grid_schedules.product_tiles import Block, Candidate, candidate, ranked
 from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.contract import TRANSPOSABLE, Contract
@@ -53,21 +50,6 @@ def decide_matrix_instructions(nest: Nest) -> Sequence[Step] | str:
     return _Steps(nest, product, instruction).all()
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A tile of the result, and the cycles that a multiprocessor takes for its part of all tiles, by what limits it."""
-
-    rows: int
-    columns: int
-    blocks: int
-    cycles: dict[str, float]
-
-    @property
-    def bound(self) -> str:
-        """What takes longest."""
-        return max(self.cycles, key=lambda name: self.cycles[name])
-
-
 def warps_of(rows: int, columns: int) -> tuple[int, int]:
     """Warps along the rows and the columns of a tile."""
     along_rows = 2 if rows >= 2 * LEAST_PART else 1
@@ -79,38 +61,9 @@ def candidates(nest: Nest, product: MatrixProduct) -> Iterator[Candidate]:
     for rows in ROWS:
         for columns in COLUMNS:
             down, across = warps_of(rows, columns)
-            yield candidate(nest, product, rows, columns, down * across * (rows // down + columns // across))
-
-
-def candidate(nest: Nest, product: MatrixProduct, rows: int, columns: int, moved: int) -> Candidate:
-    """A tile, with what it takes; `moved` elements go through shared memory for each step along the reduced axes."""
-    machine, size = nest.machine, product.left.access.element_bytes
-    depth = prod(nest.extents[axis] for axis in (product.reduced, *product.around))
-    products = prod(nest.extents[axis] for axis in product.others(nest))
-    down, across = -(-nest.extents[product.row] // rows), -(-nest.extents[product.column] // columns)
-    blocks = products * down * across
-    each = -(-blocks // machine.multiprocessors) * depth
-    cycles = {
-        "products": each * rows * columns * size / (2 * machine.products),
-        "L2": each * (rows + columns) * size / machine.l2_access,
-        "shared memory": each * moved * size / machine.shared_access,
-    }
-    return Candidate(rows, columns, blocks, cycles)
-
-
-def told(tiles: Iterable[Candidate]) -> list[str]:
-    """A line for each tile of a product, those that take the fewest cycles first."""
-    rows = [["tile", "blocks", "cycles", "bound"]]
-    for tile in sorted(tiles, key=cost):
-        cycles = f"{tile.cycles[tile.bound]:.0f}"
-        rows.append([f"{tile.rows}x{tile.columns}", str(tile.blocks), cycles, tile.bound])
-    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def cost(tile: Candidate) -> tuple[float, int]:
-    """What is to be least: cycles, and of equally many, what is read again for smaller tiles."""
-    return tile.cycles[tile.bound], -tile.rows * tile.columns
+            moved = down * across * (rows // down + columns // across)
+            shared = STAGES * DEPTH * (rows + columns)
+            yield candidate(nest, product, Block(rows, columns, down * across * nest.machine.warp, moved, shared))
 
 
 @dataclass(frozen=True)
@@ -123,7 +76,7 @@ class _Steps:
         nest, product = self.nest, self.product
         row, column, reduced = product.row, product.column, product.reduced
         steps = ordered(nest, product)
-        tile = min(candidates(nest, product), key=cost)
+        tile = ranked(candidates(nest, product))[0]
         down, across = warps_of(tile.rows, tile.columns)
         steps += cut_rows(row, tile.rows, tile.rows // down) + _columns(column, tile.columns, tile.columns // across)
         depth = self.instruction.fragments["a"].shape[1]

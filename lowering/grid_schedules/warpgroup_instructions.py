@@ -5,8 +5,7 @@ A block computes a tile of the result, each four warps 64 of its rows. Operands 
 products of one piece are under way while those of the next are begun. Operands whose neighbours are not along the
 reduced axis lie in panels of 64.
 
-Which tile is told by a formula, as for those of `matrix_instructions`: cycles for products, for operands from L2, and
-for what shared memory is written and read. Blocks that run at the same time have neighbouring rows and columns.
+Blocks that run at the same time have neighbouring rows and columns.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from tenon.lowering.grid_schedules.contractions import large_product, ordered, packed_results
-from tenon.lowering.grid_schedules.matrix_instructions import Candidate, candidate, cost, dealt_columns, is_asynchronous
+from tenon.lowering.grid_schedules.matrix_instructions import WARPS, dealt_columns, is_asynchronous
+from tenon.lowering.grid_schedules.product_tiles import Block, Candidate, candidate, ranked
 from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.contract import WGMMA, Contract
 from tenon.lowering.steps.contract_warpgroup import DEPTH, PART, ROWS, SPAN
@@ -76,14 +76,23 @@ def _piece(product: MatrixProduct) -> int:
 
 def candidates(nest: Nest, product: MatrixProduct) -> Iterator[Candidate]:
     """The tiles that there are, with what they take."""
+    stages = _stages(nest, product)
     for rows, columns in TILES:
-        yield candidate(nest, product, rows, columns, rows + columns + rows // ROWS * (ROWS + columns))
+        groups = rows // ROWS
+        moved, shared = rows + columns + groups * (ROWS + columns), stages * SPAN * (rows + columns)
+        yield candidate(nest, product, Block(rows, columns, groups * WARPS * nest.machine.warp, moved, shared))
+
+
+def _stages(nest: Nest, product: MatrixProduct) -> int:
+    """Pieces that are copied or used at a time, where there are so many."""
+    pieces = -(-nest.extents[product.reduced] // _piece(product)) * prod(nest.extents[axis] for axis in product.around)
+    return min(STAGES, pieces)
 
 
 def _steps(nest: Nest, product: MatrixProduct) -> list[Step]:
     row, column, reduced = product.row, product.column, product.reduced
     steps = ordered(nest, product)
-    tile = min(candidates(nest, product), key=cost)
+    tile = ranked(candidates(nest, product))[0]
     turns = _turns(nest, tile)
     steps += [*_rows(row, tile.rows), *_columns(column, tile.columns, turns)]
     steps += _neighbours(nest, product, tile)
@@ -95,8 +104,7 @@ def _steps(nest: Nest, product: MatrixProduct) -> list[Step]:
         name = nest.name_of(access.buffer)
         steps.append(Pack(name, SHARED, at=outer, swizzle=max(SWIZZLES), copy=ASYNC, panel=panel))
     steps += [*packed_results(nest, [access.buffer for access, _ in _operands(product)]), Contract(whole, WGMMA)]
-    pieces = -(-nest.extents[reduced] // piece) * prod(nest.extents[axis] for axis in product.around)
-    stages = min(STAGES, pieces)
+    stages = _stages(nest, product)
     return [*steps, Pipeline(outer, stages)] if stages > 1 else steps
 
 

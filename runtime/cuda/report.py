@@ -58,15 +58,6 @@ class KernelReport:
     """What the assembler says of the form by those that only its architecture has, if that was not taken for it."""
 
 
-def resident_blocks(resources: KernelResources, threads: int, gpu: Gpu) -> int:
-    """How many blocks of a kernel a multiprocessor holds at a time."""
-    warps = -(-threads // gpu.warp)
-    of_warp = -(-resources.registers * gpu.warp // gpu.register_unit) * gpu.register_unit
-    by_registers = gpu.registers // (of_warp * warps) if resources.registers else gpu.blocks
-    by_shared = (gpu.largest_shared + gpu.reserved_shared) // (resources.shared + gpu.reserved_shared)
-    return min(gpu.blocks, gpu.threads // (warps * gpu.warp), by_registers, by_shared)
-
-
 def predict(
     gpu: Gpu, blocks: int, threads: int, resident: int, moved: int, operations: int, rate: int | None = None
 ) -> tuple[float, str]:
@@ -122,7 +113,7 @@ def report(
         (x, y, z), (a, b, c) = launch_shape(function, "grid"), launch_shape(function, "block")
         blocks, threads, uses = x * y * z, a * b * c, resources[name]
         uses = replace(uses, shared=uses.shared + shared_memory(function).byte_count)
-        resident = resident_blocks(uses, threads, gpu)
+        resident = gpu.resident(threads, uses.registers, uses.shared)
         bytes_, count = by_kernel.get(name), operations.get(name)
         seconds, bound = None, "not known"
         if bytes_ is not None and count is not None:

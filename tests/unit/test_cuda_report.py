@@ -17,7 +17,7 @@ from tenon.runtime.build import build
 from tenon.runtime.cuda import disassembly, nvrtc
 from tenon.runtime.cuda.disassembly import instruction_counts
 from tenon.runtime.cuda.nvrtc import KernelResources
-from tenon.runtime.cuda.report import predict, resident_blocks
+from tenon.runtime.cuda.report import predict
 from tenon.runtime.executable_cuda import compile_for_cuda
 from tenon.runtime.kernel_schedules import write_schedule
 
@@ -37,7 +37,7 @@ H100 = gpu_of("sm_90")
     ],
 )
 def test_blocks_of_a_multiprocessor(registers: int, shared: int, threads: int, expected: int) -> None:
-    assert resident_blocks(KernelResources(registers, shared, 0, 0), threads, H100) == expected
+    assert H100.resident(threads, registers, shared) == expected
 
 
 @pytest.mark.parametrize(

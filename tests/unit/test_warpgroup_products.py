@@ -32,8 +32,8 @@ from tenon.passes.machine import GPUS, Gpu
 
 RANDOM = generator(17)
 numbers = partial(normal, RANDOM)
-ONE = Gpu.of_option("test", "sm_90a multiprocessors=1")
-"""Each block gets as much work as on a large device."""
+ONE = Gpu.of_option("test", "sm_90a multiprocessors=1 latency=0")
+"""Each block gets as much work as on a large device, of which no other block waits."""
 OnOne = partial(Case, machine=ONE)
 
 
@@ -160,6 +160,22 @@ def test_nvrtc_compiles_large_products_without_spills_and_remarks(name: str) -> 
     assert expected < set(steps(module))
     (kernel,) = compiled(module, "sm_90a").values()
     assert (kernel.stack, kernel.spilled) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "rows", "columns"),
+    [
+        ((4096, 4096), (4096, 4096), 128, 256),  # the most sums for what is read
+        ((1024, 1024), (1024, 1024), 64, 128),  # a tile for each multiprocessor
+        ((64, 1024, 64), (64, 64, 1024), 128, 128),  # writing takes longest: several blocks do it at a time
+        ((64, 1024, 1024), (64, 1024, 64), 128, 64),
+    ],
+)
+def test_tiles_are_those_of_which_a_multiprocessor_is_done_first(
+    left: tuple[int, ...], right: tuple[int, ...], rows: int, columns: int
+) -> None:
+    case = Case(tenon.matmul, [zeros(*left), zeros(*right)], np.matmul, machine=GPUS["sm_90a"])
+    assert {f"split(i, {rows}) -> ig, ib", f"split(j, {columns}) -> jg, jb"} < set(steps(lowered(case)))
 
 
 def test_what_warpgroups_are_not_for_is_left_to_warps() -> None:

@@ -26,7 +26,7 @@ func.func @main(%x: tensor<2048x2048xbf16>, %y: tensor<2048x2048xbf16>) -> tenso
 // WHY:      kernel_0
 // WHY:        warpgroup instructions: chosen
 // WHY-NEXT:     tile     blocks  cycles  bound
-// WHY-NEXT:     128x256  128     {{[0-9]+ +}}products
+// WHY-NEXT:     128x256  128     {{[0-9]+ +}}latency
 // WHY:          pack(a0, shared, at=ko, swizzle=8, copy=async)
 // WHY-NEXT:     pack(a1, shared, at=ko, swizzle=8, copy=async, panel=64)
 // WHY:          contract(kf, wgmma)

@@ -1,0 +1,106 @@
+"""Which tile of the result of a product of matrices a block is to compute, told by a formula.
+
+A multiprocessor takes as long as what limits it most. Begun instructions, operands from L2 and what goes through shared
+memory each take their time for all of its tiles, beside what no other block can fill: the latency of the first copies
+and of the last results. Memory takes its time for all that is read and written once. And a block alone takes all of
+these one after the other: where a multiprocessor has few at a time, that is the limit, which large tiles of short
+products reach, as they leave no registers for the next block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+from tenon.lowering.grid_schedules.elementwise import accesses
+from tenon.lowering.steps.nest import Nest
+from tenon.lowering.steps.products import MatrixProduct
+
+BESIDE_SUMS = 56
+"""What a thread has to keep beside its sums: addresses, loops and what follows, about as the assembler says."""
+EQUAL = 1.05
+"""How much longer takes as long: what follows from a formula is no nearer to the truth."""
+WORK = ("products", "L2", "shared memory")
+"""What grows with the work of a multiprocessor."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """What computes a tile of so many rows and columns: `moved` elements go through shared memory for each step along
+    the reduced axes, and `shared` bytes of it are taken."""
+
+    rows: int
+    columns: int
+    threads: int
+    moved: int
+    shared: int
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A tile of the result, and the cycles that a multiprocessor takes for its part of all tiles, by what limits it."""
+
+    rows: int
+    columns: int
+    blocks: int
+    cycles: dict[str, float]
+
+    @property
+    def bound(self) -> str:
+        """What takes longest."""
+        return max(self.cycles, key=lambda name: self.cycles[name])
+
+    @property
+    def longest(self) -> float:
+        """The cycles that it takes."""
+        return self.cycles[self.bound]
+
+
+def ranked(tiles: Iterable[Candidate]) -> list[Candidate]:
+    """The tiles, the one to choose first: those that take the fewest cycles, of equally many those of the least work,
+    then the largest, which reads least again."""
+    known = list(tiles)
+    least = EQUAL * min(tile.longest for tile in known)
+
+    def order(tile: Candidate) -> tuple[float, float, int]:
+        work = max(tile.cycles[name] for name in WORK)
+        return max(tile.longest, least), work, -tile.rows * tile.columns
+
+    return sorted(known, key=order)
+
+
+def candidate(nest: Nest, product: MatrixProduct, block: Block) -> Candidate:
+    """A tile, with what it takes."""
+    machine, size = nest.machine, product.left.access.element_bytes
+    rows, columns = block.rows, block.columns
+    depth = prod(nest.extents[axis] for axis in (product.reduced, *product.around))
+    products = prod(nest.extents[axis] for axis in product.others(nest))
+    down, across = -(-nest.extents[product.row] // rows), -(-nest.extents[product.column] // columns)
+    blocks = products * down * across
+    each = {
+        "products": depth * rows * columns * size / (2 * machine.products),
+        "L2": depth * (rows + columns) * size / machine.l2_access,
+        "shared memory": depth * block.moved * size / machine.shared_access,
+    }
+    rate = machine.bandwidth / machine.clock
+    used = accesses(nest)
+    whole = {access.buffer: prod(access.access.shape) * access.access.element_bytes for access in used}
+    of_element = sum(a.access.element_bytes for a in used if {product.row, product.column} <= set(a.axes))
+    wait = 2 * machine.latency * machine.clock
+    stored = rows * columns * of_element * machine.multiprocessors / rate
+    registers = rows * columns // block.threads + BESIDE_SUMS
+    resident = max(machine.resident(block.threads, registers, block.shared), 1)
+    cycles = {name: wait + -(-blocks // machine.multiprocessors) * time for name, time in each.items()}
+    cycles["memory"] = sum(whole.values()) / rate
+    cycles["latency"] = -(-blocks // (machine.multiprocessors * resident)) * (wait + max(each.values()) + stored)
+    return Candidate(rows, columns, blocks, cycles)
+
+
+def told(tiles: Iterable[Candidate]) -> list[str]:
+    """A line for each tile of a product, the one to choose first."""
+    rows = [["tile", "blocks", "cycles", "bound"]]
+    for tile in ranked(tiles):
+        rows.append([f"{tile.rows}x{tile.columns}", str(tile.blocks), f"{tile.longest:.0f}", tile.bound])
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
