@@ -168,10 +168,11 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
     }
     if options.machine.packs:
         told["decompose"] = (f"packs={','.join(options.machine.packs)}",)
-    left_out: tuple[str, ...] = ("chain-products",)
+    left_out: tuple[str, ...] = ("chain-products", "sort-updates")
     if options.gpu is not None:
         told |= {"fuse": ("strips=false", "ranges=false"), "decompose": ("serial-rows=false",)}
         told["convolution-forms"] = (filtering, machine, "matrices=true")
+        told["sort-updates"] = () if options.gpu.deterministic else ("deterministic=false",)
         left_out = (
             "block-scans",
             "pack-invariants",

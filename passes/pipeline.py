@@ -36,6 +36,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "convolution-forms": _loader("layout.convolution_forms", "ConvolutionFormsPass"),
     "split-frozen": _loader("transform.split_frozen", "SplitFrozenPass"),
     "hoist-invariants": _loader("loops.hoist_invariants", "HoistInvariantsPass"),
+    "sort-updates": _loader("loops.sort_updates", "SortUpdatesPass"),
     "distribute-scans": _loader("loops.distribute_scans", "DistributeScansPass"),
     "block-scans": _loader("loops.block_scans", "BlockScansPass"),
     "pack-invariants": _loader("loops.pack_invariants", "PackInvariantsPass"),
@@ -63,6 +64,8 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "convolution-forms",
     # What that leaves trivial is simplified,
     "canonicalize",
+    # updates at computed places become work for many threads,
+    "sort-updates",
     # what no step of a loop changes is computed in front of it,
     "hoist-invariants",
     # and what is computed twice is computed once, such as what left two loops.

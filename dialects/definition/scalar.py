@@ -14,7 +14,7 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation
 
-from tenon.dialects.definition.value import Value, emit
+from tenon.dialects.definition.value import Value, emit, ops
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import current_sizes
 from tenon.dialects.types.types import (
@@ -203,5 +203,10 @@ def index_constant(number: int) -> Value:
 
 
 def as_index(value: Value | int) -> Value:
-    """`value` as a scalar of type `index`."""
-    return index_constant(value) if isinstance(value, int | Size) else convert(value, index)
+    """`value` as a scalar of type `index`; tensors, which have no such elements, as one of i64."""
+    if isinstance(value, int | Size):
+        return index_constant(value)
+    if value.is_tensor:
+        most = (1 << 63) - 1
+        return ops.cast(ops.minimum(value, most) if value.element_type == ui64 else value, dtype=IntegerType(64))
+    return convert(value, index)

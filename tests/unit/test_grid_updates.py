@@ -1,5 +1,5 @@
 """Scatters on a GPU: what threads do when several updates meet at one place gives what `np.add.at` and its like give,
-under the host shim, and the same bits in any order."""
+under the host shim, and the same bits in any order of threads."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
-from cuda_shim import COMPILER, load_on_shim
-from grid_cases import MACHINES, RANDOM, Array, Case, check, compiled, load_all, lowered
+from cuda_shim import COMPILER, SCHEDULES, load_on_shim
+from grid_cases import MACHINES, RANDOM, Array, Case, check, compiled, floats, load_all, lowered
 from xdsl.dialects.memref import AtomicRMWOp
 
 import tenon
@@ -29,7 +30,7 @@ def places(rows: int, number: int) -> Array:
 
 
 def numbers(*shape: int, dtype: Any = np.int32) -> Array:
-    return RANDOM.integers(0 if dtype == np.uint32 else -9, 9, shape).astype(dtype)
+    return RANDOM.integers(0 if np.dtype(dtype).kind in "bu" else -9, 9, shape).astype(dtype)
 
 
 def one_by_one(combine: np.ufunc) -> Callable[..., Array]:
@@ -45,75 +46,140 @@ def one_by_one(combine: np.ufunc) -> Callable[..., Array]:
     return updated
 
 
-CASES: dict[str, Case] = {
-    "counts": Case(
+def set_one_by_one(x: Array, i: Array, v: Array) -> Array:
+    """`v` at the places `i`, in order, by NumPy."""
+    result = x.copy()
+    for place, value in zip(i.astype(int), v, strict=True):
+        if -len(x) <= place < len(x):
+            result[place] = value
+    return result
+
+
+def case(function: Callable[..., Any], arrays: list[Array], oracle: Callable[..., Any], tolerance: float = 0) -> Case:
+    return Case(function, arrays, oracle, tolerance, is_scheduled=False)
+
+
+def updating(method: str, x: Array, i: Array, v: Array, tolerance: float = 0) -> Case:
+    combine = {"add": np.add, "max": np.maximum, "min": np.minimum, "multiply": np.multiply}[method]
+    return case(lambda x, i, v: getattr(x.at[i], method)(v), [x, i, v], one_by_one(combine), tolerance)
+
+
+INTEGERS: dict[str, Case] = {
+    "counts": case(
         lambda i: tenon.bincount(i, minlength=100),
         [RANDOM.integers(0, 120, 9001)],
         lambda i: np.bincount(i[i < 100], minlength=100),
-        0,
-        is_scheduled=False,
+    ),
+    "float_counts": case(
+        lambda i: tenon.zeros(50).at[i].add(2.0),
+        [RANDOM.integers(0, 50, 3000)],
+        lambda i: 2 * np.bincount(i, minlength=50),
+    ),
+    "no_updates": updating("add", numbers(5), places(5, 0), numbers(0)),
+}
+for method, rows, columns, number, dtype in [
+    ("add", 50, 1, 3000, np.int32),
+    ("add", 300, 65, 200, np.int64),
+    ("add", 50, 1, 900, np.int8),
+    ("max", 1, 3, 700, np.uint32),
+    ("max", 50, 1, 700, np.bool_),
+    ("min", 50, 2, 3000, np.int64),
+    ("multiply", 300, 3, 200, np.int32),
+]:
+    x, v = numbers(rows, columns, dtype=dtype), numbers(number, columns, dtype=dtype)
+    v = v % 2 * 2 + 1 if method == "multiply" else v
+    INTEGERS[f"{method}_{np.dtype(dtype).name}"] = updating(method, x, places(rows, number), v)
+
+SKEWED = np.where(RANDOM.random(9000) < 0.7, RANDOM.choice([7, 99], 9000), places(40, 9000))
+WIDE = {"dtype": np.float64}
+FLOATS: dict[str, Case] = {
+    "one_place": updating("add", floats(40, 8), np.full(2500, 39), floats(2500, 8), 1e-3),
+    "one_row": updating("add", floats(1, 64, **WIDE), places(1, 2100), floats(2100, 64, **WIDE), 1e-11),
+    "skewed": updating("add", floats(40, 1), SKEWED, floats(9000, 1), 1e-3),
+    "products": updating("multiply", floats(3000, 2), places(3000, 2100), floats(2100, 2), 1e-4),
+    "set": case(lambda x, i, v: x.at[i].set(v), [floats(50, 6), places(50, 2500), floats(2500, 6)], set_one_by_one),
+    "along_an_axis": case(
+        lambda x, i, v: tenon.scatter_elements(x, i, v, axis=1, reduction="add"),
+        [floats(3, 70), RANDOM.integers(0, 70, (3, 2100)), floats(3, 2100)],
+        lambda x, i, v: np.stack([one_by_one(np.add)(*row) for row in zip(x, i, v, strict=True)]),
+        1e-4,
+    ),
+    "behind_an_axis": case(
+        lambda x, i, v: tenon.index_add(x, 1, i, v),
+        [floats(2, 30, 5), RANDOM.integers(0, 30, 2100), floats(2, 2100, 5)],
+        lambda x, i, v: np.stack([one_by_one(np.add)(a, i, b) for a, b in zip(x, v, strict=True)]),
+        1e-4,
+    ),
+    "gradient_of_embedding": case(
+        lambda w, i: tenon.grad(lambda w: tenon.sum(tenon.embedding(w, i) ** 2))(w),
+        [floats(60, 4), RANDOM.integers(0, 60, 2500)],
+        lambda w, i: one_by_one(np.add)(np.zeros_like(w), i, 2 * w[i.astype(int)]),
+        1e-4,
+    ),
+    "weights": case(
+        lambda i, w: tenon.bincount(i, w, minlength=70),
+        [RANDOM.integers(0, 70, 2100), floats(2100)],
+        lambda i, w: np.bincount(i.astype(int), w, minlength=70),
+        1e-4,
     ),
 }
-for method, combine in [("add", np.add), ("max", np.maximum), ("min", np.minimum), ("multiply", np.multiply)]:
-    for rows, columns, updates, dtype in [(50, 1, 3000, np.int32), (300, 65, 200, np.int64), (1, 3, 700, np.uint32)]:
-        x, i, v = numbers(rows, columns, dtype=dtype), places(rows, updates), numbers(updates, columns, dtype=dtype)
-        if method == "multiply":
-            v = v % 2 * 2 + 1
-        CASES[f"{method}_{rows}x{columns}"] = Case(
-            lambda x, i, v, method=method: getattr(x.at[i], method)(v),
-            [x, i, v],
-            one_by_one(combine),
-            0,
-            is_scheduled=False,
-        )
-CASES["no_updates"] = Case(
-    lambda x, i, v: x.at[i].add(v), [numbers(5), places(5, 0), numbers(0)], one_by_one(np.add), 0, is_scheduled=False
-)
+for dtype in (np.float16, ml_dtypes.bfloat16):
+    x, v = floats(20, 8, dtype=dtype), floats(90, 8, dtype=dtype)
+    FLOATS[f"few_{np.dtype(dtype).name}"] = updating("add", x, places(20, 90), v, 5e-2)
+for method in ("max", "min"):
+    special = RANDOM.choice(np.array([0, -0.0, 1, -1, np.nan, np.inf, -np.inf], np.float32), (2100, 2))
+    special[np.isnan(special) & (RANDOM.random(special.shape) < 0.9)] = -0.0
+    FLOATS[f"{method}_of_zeros"] = updating(method, special[:300], places(300, 2100), special)
+CASES = INTEGERS | FLOATS
 
 
 @pytest.fixture(scope="module")
 def executables() -> dict[tuple[str, str], Any]:
-    return load_all(CASES, [(name, machine) for name in CASES for machine in MACHINES])
+    return load_all(CASES, [("counts", "one"), *[(name, "many") for name in CASES]])
 
 
 @needs_compiler
 @pytest.mark.parametrize("name", CASES)
 def test_updates_are_those_of_numpy(name: str, executables: dict[tuple[str, str], Any]) -> None:
     case = CASES[name]
-    expected = case.oracle(*case.arrays)
-    for machine in MACHINES:
-        check(executables[name, machine], case)
-        (result,) = executables[name, machine](list(case.arrays))
-        np.testing.assert_array_equal(result, expected.astype(result.dtype))
+    for machine in MACHINES if name == "counts" else ("many",):
+        results = [executables[name, machine](list(case.arrays), schedule)[0] for schedule in SCHEDULES]
+        assert len({result.tobytes() for result in results}) == 1
+        if case.tolerance == 0:
+            np.testing.assert_array_equal(results[0], case.oracle(*case.arrays).astype(results[0].dtype))
+        else:
+            check(executables[name, machine], case, SCHEDULES[:1])
 
 
-def updating(case: Case) -> Any:
-    *_, kernel = kernels(lowered(case, GPUS["sm_90a"]))
-    return kernel
+@needs_compiler
+@pytest.mark.parametrize("name", ["max_of_zeros", "min_of_zeros", "few_float16", "products"])
+def test_bits_are_those_of_a_processor(name: str, executables: dict[tuple[str, str], Any]) -> None:
+    case = CASES[name]
+    (result,) = executables[name, "many"](list(case.arrays))
+    assert result.tobytes() == np.asarray(tenon.jit(case.function)(*case.arrays)).tobytes()
 
 
 @needs_compiler
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_floats_are_added_in_any_order_where_results_may_differ(dtype: Any) -> None:
-    x, v = RANDOM.standard_normal((40, 3)).astype(dtype), RANDOM.standard_normal((900, 3)).astype(dtype)
-    case = Case(lambda x, i, v: x.at[i].add(v), [x, places(40, 900), v], one_by_one(np.add), 1e-4)
-    for machine in MACHINES.values():
-        module = lowered(case, replace(machine, deterministic=False))
-        assert any(isinstance(op, AtomicRMWOp) for op in module.walk())
-        check(load_on_shim([module])[0], case)
+    x, v = floats(40, 3, dtype=dtype), floats(2100, 3, dtype=dtype)
+    case = updating("add", x, places(40, 2100), v, 1e-3)
+    module = lowered(case, replace(GPUS["sm_90a"], deterministic=False))
+    assert any(isinstance(op, AtomicRMWOp) for op in module.walk())
+    check(load_on_shim([module])[0], case)
 
 
 def test_few_places_have_copies_in_shared_memory() -> None:
-    many = Case(lambda i: tenon.bincount(i, minlength=256), [np.broadcast_to(np.int64(0), 1 << 24)], np.bincount)
-    updated: list[Any] = [op.memref.type for op in updating(many).walk() if isinstance(op, AtomicRMWOp)]
-    spaces = {buffer.memory_space for buffer in updated}
-    assert len(spaces) == 2
-    assert prod(launch_shape(updating(many), "grid")) * prod(launch_shape(updating(many), "block")) == 132 * 2048
+    many = case(lambda i: tenon.bincount(i, minlength=256), [np.broadcast_to(np.int64(0), 1 << 24)], np.bincount)
+    *_, kernel = kernels(lowered(many, GPUS["sm_90a"]))
+    updated: list[Any] = [op.memref.type for op in kernel.walk() if isinstance(op, AtomicRMWOp)]
+    assert len({buffer.memory_space for buffer in updated}) == 2
+    assert prod(launch_shape(kernel, "grid")) * prod(launch_shape(kernel, "block")) == 132 * 2048
 
 
 @needs_nvrtc
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
 def test_nvrtc_compiles_without_spills(architecture: str) -> None:
-    for name in ("counts", "max_50x1", "multiply_300x65", "add_1x3"):
+    for name in ("counts", "one_row", "few_bfloat16"):
         for kernel, resources in compiled(lowered(CASES[name], GPUS[architecture]), architecture).items():
             assert (resources.spilled, resources.stack) == (0, 0), (name, kernel)

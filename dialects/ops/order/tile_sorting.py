@@ -331,11 +331,25 @@ whole row cost less than the tiles of what is kept."""
 
 
 def _sorted_places(x: Value, descending: bool) -> Value:
+    return _by_digits(x, digits_of(x.element_type), descending)[1]
+
+
+def sorted_pairs(x: Value, largest: int) -> tuple[Value, Value]:
+    """The rows of `x` (rows, n; i32) each sorted, and the places (i32) where the elements were; equal ones keep their
+    order. Elements are from 0 to `largest`, whose digits alone are looked at."""
+    if x.shape[1] > longest_tile(x.element_type):
+        return _by_digits(x, max(1, -(-largest.bit_length() // DIGIT_BITS)), descending=False)
+    places = leading_places(x, x.shape[1], descending=False)
+    return ops.gather_elements(x, places, axis=1), ops.cast(places, dtype=i32)
+
+
+def _by_digits(x: Value, digits: int, descending: bool) -> tuple[Value, Value]:
+    """The rows of `x` sorted by so many digits, and the places where the elements were."""
     places = ops.iota(shape=x.shape, axis=1, dtype=i32)
-    for digit in range(digits_of(x.element_type)):
+    for digit in range(digits):
         starts = _starts(x, digit, descending)
         x, places = MovePairsByDigitOp.apply(x, places, starts, digit=digit, descending=descending)
-    return places
+    return x, places
 
 
 def _starts(x: Value, digit: int, descending: bool) -> Value:
