@@ -73,6 +73,7 @@ FOR_EACH_SIZE = frozenset(
         "slogdet",
         "sliding_windows",
         "solve_matrices",
+        "solve_triangles",
         "sort",
         "space_to_depth",
         "svd",
