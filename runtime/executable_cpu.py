@@ -23,6 +23,7 @@ from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.runtime import lower
 from tenon.runtime.arguments.interface import Interface
 from tenon.runtime.arguments.outputs import sharing
+from tenon.runtime.call.donation import OverwrittenError
 from tenon.runtime.call.launch import Launch
 from tenon.runtime.cpu.addresses import USABLE, addresses
 from tenon.runtime.cpu.launch_memory import PLAIN, LaunchMemory
@@ -58,7 +59,7 @@ class CpuExecutable:
     prepare_address: int = 0
     memory: LaunchMemory = PLAIN
     calls_host: bool = False
-    """Whether it calls Python, which may raise: native calls are not for it."""
+    """Whether it calls Python, which may raise, and must be able to from any thread."""
 
     @property
     def ir(self) -> str:
@@ -106,6 +107,7 @@ class CpuExecutable:
         _, flags = addresses(arrays)
         if flags & USABLE != USABLE:
             arrays = [self._usable(a, position) for position, a in enumerate(arrays)]
+        donated: list[int] = []
         if outputs is not None:
             outputs = list(outputs)
         elif self._takes_over:
@@ -116,12 +118,20 @@ class CpuExecutable:
                 else self._empty(shape, dtype)
                 for shape, dtype, donor in self._outputs
             ]
+            donors = zip(outputs, self._outputs, strict=True)
+            donated = [donor for output, (_, _, donor) in donors if donor >= 0 and output is arrays[donor]]
         else:
             outputs = [self._empty(shape, dtype) for shape, dtype, _ in self._outputs]
         arena = self._idle_arena()
         held = self.prepare(arrays) if prepared is None else prepared
-        self.memory.call(self.name, self._launch, arrays, held, outputs, (), arena)
-        self.arenas.append(arena)
+        try:
+            self.memory.call(self.name, self._launch, arrays, held, outputs, (), arena)
+        except BaseException as error:  # of Python that the program calls
+            if donated:
+                raise OverwrittenError(str(error), donated) from error
+            raise
+        finally:
+            self.arenas.append(arena)
         return outputs
 
     def _empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -136,7 +146,7 @@ class CpuExecutable:
         """
         results = [(donor, dtype, shape) for shape, dtype, donor in self._outputs]
         work = self.interface.work
-        is_long = work is None or work > _LONG
+        is_long = work is None or work > _LONG or self.calls_host
         inputs = [frozen.get(position) for position in range(len(self.interface.inputs))]
         shapes = [shape for given, (shape, _) in zip(inputs, self.interface.inputs, strict=True) if given is None]
         sized = (self.interface.sizes, self.interface.positive)

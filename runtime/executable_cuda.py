@@ -14,6 +14,7 @@ from tenon.dialects.support.forking import new_lock
 from tenon.runtime import lower
 from tenon.runtime.arguments.interface import Interface
 from tenon.runtime.arguments.outputs import Kind, meeting
+from tenon.runtime.call.donation import OverwrittenError
 from tenon.runtime.knobs import knobs
 
 if TYPE_CHECKING:
@@ -30,15 +31,6 @@ class CudaCode:
     interface: Interface
     ir: str
     cubin: bytes
-
-
-class OverwrittenError(RuntimeError):
-    """A call failed, by the error that is the cause of this one, when it might have begun to overwrite what was
-    donated: the arguments of these numbers."""
-
-    def __init__(self, message: str, positions: Sequence[int]) -> None:
-        super().__init__(message)
-        self.positions = positions
 
 
 class CudaExecutable:

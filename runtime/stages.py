@@ -20,7 +20,7 @@ from tenon.runtime.arguments.orders import Orders
 from tenon.runtime.arguments.outputs import given_outputs
 from tenon.runtime.arguments.signature import Signature
 from tenon.runtime.arguments.tree import Structure, flatten, paths, unflatten
-from tenon.runtime.call.donation import Donated
+from tenon.runtime.call.donation import Donated, OverwrittenError
 from tenon.runtime.call.entry import Entry, NativeCalls, entry
 from tenon.runtime.call.entry_words import NOT_TRACED
 from tenon.runtime.call.entry_words import Traced as TracedEntry
@@ -29,7 +29,7 @@ from tenon.runtime.cuda.calls import DeviceCall, OtherwiseError, device_call
 from tenon.runtime.cuda.device import ArgumentError
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.executable_cpu import CpuExecutable
-from tenon.runtime.executable_cuda import CudaExecutable, OverwrittenError
+from tenon.runtime.executable_cuda import CudaExecutable
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.lower import lower_module
 from tenon.runtime.memory import Memory
@@ -182,7 +182,7 @@ class Compiled(NativeCalls):
     ) -> Entry | None:
         """`entry_for` arguments that are not frozen, static ones in the class `Static`; see `entry`."""
         made = self.executable
-        if not isinstance(made, CpuExecutable) or made.memory.is_checked or made.calls_host:
+        if not isinstance(made, CpuExecutable) or made.memory.is_checked:
             return None
         launch = made.launch(self.frozen, self.prepared or ())
         try:
@@ -251,7 +251,7 @@ class Compiled(NativeCalls):
                 given = f"{array.dtype}{list(array.shape)}"
                 raise TypeError(f"{self.name}: array {position} is {given} where {dtype}{list(shape)} is needed")
         # What is prepared is that of the frozen arrays, which these need not be.
-        return self.executable.run(arrays)
+        return run_flat(self.executable, arrays)
 
 
 def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
@@ -259,6 +259,14 @@ def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     if given == shape:
         return True
     return len(given) == len(shape) and all(isinstance(s, Size) or s == g for g, s in zip(given, shape, strict=True))
+
+
+def run_flat(made: Executable, arrays: Sequence[Any]) -> list[Any]:
+    """Run a program on arrays of which no more need be said where it fails."""
+    try:
+        return made.run(arrays)
+    except OverwrittenError as error:
+        raise error.__cause__ or error from None
 
 
 class FlatCall(NativeCalls):
@@ -273,7 +281,7 @@ class FlatCall(NativeCalls):
         expected = len(self._executable.interface.inputs)
         if len(arrays) != expected:  # machine code would take what is behind the last one for an array
             raise TypeError(f"{self._name}: {len(arrays)} arrays where the program takes {expected}")
-        results = tuple(self._executable.run(arrays))
+        results = tuple(run_flat(self._executable, arrays))
         if self._dispatch.wants(len(arrays), epoch):
             _, structure = flatten((arrays, {}))
             compiled = Compiled(flatten(results)[1], "cpu", self._name, self._executable)

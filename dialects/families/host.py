@@ -22,6 +22,7 @@ from xdsl.ir import Attribute
 
 from tenon.dialects.families.opaque import OpaqueOp, evaluate_reference
 from tenon.dialects.families.structured_op import require_hooks
+from tenon.dialects.support.forking import new_lock
 from tenon.dialects.types.size import UndecidedSizeError
 from tenon.dialects.types.types import element_of, element_type, numpy_dtype, shape_of
 
@@ -74,6 +75,9 @@ class _Raised(threading.local):
 
 
 _RAISED = _Raised()
+PENDING = np.zeros(1, np.int64)
+"""In how many threads something was raised that `raise_pending` has not raised yet; native code reads it."""
+_PENDING_LOCK = new_lock()
 
 
 def is_host_call(function: func.FuncOp) -> bool:
@@ -104,6 +108,8 @@ def call_host(declaration: func.FuncOp, arrays: Sequence[np.ndarray[Any, Any]]) 
         return evaluate_reference(declaration, given, result_dtypes)
     except BaseException as error:
         _RAISED.error = error
+        with _PENDING_LOCK:
+            PENDING[0] += 1
         return empty
 
 
@@ -111,4 +117,6 @@ def raise_pending() -> None:
     """Raise what a host op raised in this thread since the last time, if any did."""
     error, _RAISED.error = _RAISED.error, None
     if error is not None:
+        with _PENDING_LOCK:
+            PENDING[0] -= 1
         raise error

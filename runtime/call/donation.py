@@ -14,6 +14,15 @@ from tenon.runtime.call.loaded import native_call
 from tenon.runtime.cpu.python_objects import ARRAY
 
 
+class OverwrittenError(RuntimeError):
+    """A call failed, by the error that is the cause of this one, when it might have begun to overwrite what was
+    donated: the arguments of these numbers."""
+
+    def __init__(self, message: str, positions: Sequence[int]) -> None:
+        super().__init__(message)
+        self.positions = positions
+
+
 class Donated(NamedTuple):
     """The name of a function of which arguments are donated, and those of its inputs."""
 
@@ -28,7 +37,11 @@ class Donated(NamedTuple):
     def lost(self, arrays: Sequence[Any], positions: Sequence[int], place: Place) -> None:
         """Mark the arguments of a call that failed when it might have begun to overwrite those at `positions`."""
         for position in positions:
-            give_away(arrays[position], self._said(LostDonation(), self.names[position], place))
+            array, name = arrays[position], self.names[position]
+            if type(array) is np.ndarray:
+                self.taken(array, name, place)
+            else:
+                give_away(array, self._said(LostDonation(), name, place))
 
     def _said(self, donation: Donation, argument: str, place: Place) -> Donation:
         donation.function, donation.argument, donation.held = self.function, argument, None

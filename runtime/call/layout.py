@@ -86,9 +86,11 @@ PYTHON = Struct(
     result_memory=REF,
     is_own=REF,
     donation=REF,
-    # where two numbers lie: that of traces in progress, and what entries must have been made after
+    raise_pending=REF,
+    # where numbers lie: that of traces in progress, what entries must have been made after, and that of errors pending
     traces=pointer(I64),
     epoch=pointer(I64),
+    pending=pointer(I64),
 )
 """What native code uses of Python and NumPy, by address."""
 

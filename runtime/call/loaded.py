@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tenon.dialects.definition.value import TRACES_IN_PROGRESS
+from tenon.dialects.families.host import PENDING, raise_pending
 from tenon.dialects.support.donation import Donation
 from tenon.dialects.support.user_place import is_own
+from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.runtime.call.callable_class import is_supported, native_class, set_vector_call
 from tenon.runtime.call.entry_words import Guard, Words, guard_words
 from tenon.runtime.call.layout import GUARDS, PYTHON
@@ -115,10 +117,11 @@ def _fill(table: int) -> None:
         "result_memory": getattr(pool(), "capsule", None),
         "is_own": is_own,
         "donation": Donation,
+        "raise_pending": shows_user_frames(raise_pending),
     }
     _KEPT.append(objects)
     found = {name: 0 if name == "result_memory" and value is None else id(value) for name, value in objects.items()}
-    found |= {"traces": TRACES_IN_PROGRESS.ctypes.data, "epoch": EPOCH.ctypes.data}
+    found |= {"traces": TRACES_IN_PROGRESS.ctypes.data, "epoch": EPOCH.ctypes.data, "pending": PENDING.ctypes.data}
     found |= {name: address_of_function(name) for name in PYTHON.fields if name.startswith(("Py", "mem"))}
     addresses = (ctypes.c_size_t * len(found)).from_address(table)
     addresses[:] = PYTHON.words(found)

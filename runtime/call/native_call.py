@@ -47,6 +47,16 @@ def run(entry: Value, data: Value, arrays: Value, slots: Value, arena: Value) ->
         python.PyEval_RestoreThread(thread)
 
 
+@code.function(I1)
+def has_raised() -> Operand:
+    """Whether Python raised what the program called; then there is an exception."""
+    code.return_if(python.pending[0] == 0, False)
+    answer = python.PyObject_CallNoArgs(python.raise_pending)
+    code.return_if(answer.is_null, True)
+    python.Py_DecRef(answer)
+    return False
+
+
 _leaves = {
     "objects": REFS,
     "data": pointer(PTR),
@@ -80,6 +90,10 @@ def results_of(
     run(entry, data, arrays, slots, arena)
     give_away(entry, objects)
     count_changes(entry, given)
+    with code.if_(has_raised()):
+        release(arrays, 0, entry.result_count)
+        status.store(1)
+        code.return_(None)
     with code.if_(as_tensors(entry, given, arrays, state)):
         result.set(put_together(entry, arrays, registers))
     with code.if_(result.is_null):

@@ -27,6 +27,7 @@ from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.arguments.interface import main_function
 from tenon.runtime.arguments.tree import tell_by_identity
 from tenon.runtime.executables import Executable, executable
+from tenon.runtime.stages import run_flat
 from tenon.traces.outcomes import change
 
 
@@ -85,7 +86,7 @@ class LoadedFunction:
     def _at_once(self, operands: Sequence[Any]) -> list[Any]:
         arrays = [self._array(operand, number) for number, operand in enumerate(operands)]
         noted = as_operands([*operands]) if wants_gradient(operands) else None
-        found = self._executable.run(arrays)
+        found = run_flat(self._executable, arrays)
         if not self._function["tensors"] and not any(isinstance(v, Stored) for v in operands):
             return list(found)
         outputs = [Tensor._new(array) for array in found]

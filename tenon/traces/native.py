@@ -43,7 +43,7 @@ def entry_of(program: Program, call: tuple[Any, Any], leaves: Sequence[Any]) -> 
     plan, inputs = program.plan, program.arguments
     made = program.executable
     is_simple = not (plan.is_recorded or plan.places or plan.gradients)
-    if not is_simple or not isinstance(made, CpuExecutable) or made.memory.is_checked or made.calls_host:
+    if not is_simple or not isinstance(made, CpuExecutable) or made.memory.is_checked:
         return None
     if any(is_leaf for _, is_leaf, _ in plan.tensors):
         return None

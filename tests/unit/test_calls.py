@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -639,3 +640,36 @@ def test_a_change_is_noted_where_calls_begin_to_go_through_python_in_a_kernel() 
     total = call_meanwhile(used_and_changed)
     with pytest.raises(RuntimeError, match="which was changed in place"):
         total.backward()
+
+
+def test_programs_that_call_python_are_called_natively(monkeypatch: pytest.MonkeyPatch) -> None:
+    inverse = tenon.jit(lambda x: tenon.debug.check_finite(tenon.inv(x), "inverse") + 1)
+    for _ in range(3):
+        inverse(np.eye(2))
+    calls = general_calls(monkeypatch, inverse)
+    for _ in range(3):
+        np.testing.assert_array_equal(inverse(np.eye(2)), np.eye(2) + 1)
+        with pytest.raises(np.linalg.LinAlgError, match=r"^tenon\.inv: singular") as caught:
+            inverse(np.zeros((2, 2)))
+        assert len(caught.traceback) == 1
+        with pytest.raises(FloatingPointError, match=r"^inverse is "):
+            inverse(np.eye(2) * 5e-324)
+    assert not calls
+
+
+def test_what_python_raises_in_a_program_reaches_the_thread_that_called_it() -> None:
+    inverse = tenon.jit(lambda x: (tenon.inv(x), x * 2))
+    for _ in range(3):
+        inverse(np.eye(2))
+
+    def work(is_bad: bool) -> int:
+        raised = 0
+        for _ in range(300):
+            try:
+                inverse(np.eye(2) * (not is_bad))
+            except np.linalg.LinAlgError:
+                raised += 1
+        return raised
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, [True, False, True, False])) == [300, 0, 300, 0]

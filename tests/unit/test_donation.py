@@ -169,6 +169,19 @@ def test_nothing_leaks() -> None:
         assert [reference() is None for reference in references] == [True] * 5
 
 
+def test_what_a_failed_call_might_have_overwritten_is_refused() -> None:
+    inverse = tenon.jit(lambda x: (tenon.inv(x), x + 1), donate="x")
+    for number in range(6):
+        x = np.eye(2) * (number % 3 != 0)
+        if number % 3:
+            inverse(x)
+        else:
+            with pytest.raises(np.linalg.LinAlgError, match=r"tenon\.inv: singular"):
+                inverse(x)
+        with pytest.raises(RuntimeError, match="the array was donated as x of <lambda>"):
+            tenon.exp(x)
+
+
 def test_a_donated_array_that_is_made_writeable_is_still_donated() -> None:
     update = tenon.jit(lambda w: w - 1.0, donate="w")
     for _ in range(4):  # natively, too
