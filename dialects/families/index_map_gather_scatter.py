@@ -106,6 +106,11 @@ class IndexMapOp(StructuredOp):
             return space
         return replace(space, operands=(source,))
 
+    def spread(self, axes: Sequence[int | None]) -> dict[str, Any] | None:
+        """Settings that move an operand of these of its axes, in this order, and one of size 1 for each `None`, as this
+        op moves its own, where axes that are left out have size 1; `None` where there are none."""
+        return None
+
     @staticmethod
     def is_indexing_map(source: AffineMap, shape: Sequence[int], result: Sequence[int]) -> bool:
         """Whether linalg takes `source` as it is: a loop that is an index by itself must run over the whole dimension.

@@ -4,9 +4,9 @@ Before: a kernel of the buffered stage. After: the same kernel with fewer loops;
 `memref.collapse_shape`, intermediates have the collapsed shape. Small inner dimensions (8x16x8x8) would otherwise
 leave vectors half empty.
 
-Two loops collapse where every operand either ignores both or has them as neighbouring indices. All statements must
-agree on which dimensions of a buffer they see as one, so the set shrinks until they do. Dimensions of size 1 do not
-separate.
+Two loops collapse where every operand either ignores both or has them as neighbouring indices; the inner one may go
+over its dimension in steps that divide it, as in x[i, 2 * j + 1]. All statements must agree on which dimensions of a
+buffer they see as one, so the set shrinks until they do. Dimensions of size 1 do not separate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 from math import prod
 
 from xdsl.dialects import arith, func, linalg, memref
@@ -91,9 +91,10 @@ def _neighbours(access: Access, statement: Statement) -> dict[Pair, Pair]:
     """The pairs of loops that are neighbouring indices of `access`, with the dimensions where they are."""
     dims = [dim for dim, size in enumerate(access.shape) if size != 1]
     plain = [_only_loop(access, dim, statement) for dim in dims]
+    in_steps = [_loop_in_steps(access, dim, statement) for dim in dims]
     return {
         (outer, inner): (dims[k], dims[k + 1])
-        for k, (outer, inner) in enumerate(pairwise(plain))
+        for k, (outer, inner) in enumerate(zip(plain, in_steps[1:], strict=False))
         if outer is not None and inner is not None
     }
 
@@ -102,6 +103,17 @@ def _only_loop(access: Access, dim: int, statement: Statement) -> int | None:
     """The loop that index `dim` is, apart from loops of one iteration, if it runs over the whole dimension."""
     loop = _remaining_loop(access, dim, statement)
     return loop if loop is not None and statement.extents[loop] == access.shape[dim] else None
+
+
+def _loop_in_steps(access: Access, dim: int, statement: Statement) -> int | None:
+    """The loop that runs over the whole dimension `dim`, apart from loops of one iteration, in steps of any length."""
+    subscript = access.subscripts[dim]
+    loops = [(loop, factor) for loop, factor in subscript.factors.items() if statement.extents[loop] != 1]
+    if len(loops) != 1:
+        return None
+    ((loop, step),) = loops
+    is_whole = statement.extents[loop] * step == access.shape[dim]
+    return loop if is_whole and (step == 1 or 0 <= subscript.constant < step) else None
 
 
 def _remaining_loop(access: Access, dim: int, statement: Statement) -> int | None:
@@ -244,8 +256,8 @@ def _rewrite(statement: Statement, pairs: set[Pair], views: dict[SSAValue, _View
 
 
 def _joined(expressions: Sequence[AffineExpr], shape: Sequence[int], group: Sequence[int]) -> AffineExpr:
-    """The index of a collapsed dimension: that of its first part that is not of size 1."""
-    return next((expressions[dim] for dim in group if shape[dim] != 1), AffineConstantExpr(0))
+    """The index of a collapsed dimension: that of its last part that is not of size 1, which may be in steps."""
+    return next((expressions[dim] for dim in reversed(group) if shape[dim] != 1), AffineConstantExpr(0))
 
 
 def _renamed_loops(statement: Statement, pairs: set[Pair]) -> tuple[list[int | None], int]:

@@ -1,4 +1,4 @@
-"""Let elementwise ops and reductions run over the dimensions of size 1 that their neighbours have.
+"""Let elementwise ops, reductions and slices run over the dimensions of size 1 that their neighbours have.
 
 A slice `x[:, 0]` is one of n x 1, which a reshape makes n, and `stack` joins reshapes to n x 1. They move nothing, but
 part what is computed on both sides of them, so that `fuse` would make several kernels of it:
@@ -22,7 +22,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import KeepsMemory, KnownValue, states
-from tenon.dialects.families import ReductionOp
+from tenon.dialects.families import IndexMapOp, ReductionOp
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import is_known
 from tenon.passes.fuse.dimensions import Reshapes, is_cut, known_shape
@@ -60,7 +60,9 @@ def _in_classes(block: Block) -> list[list[TensorOp]]:
         return value
 
     operations = [
-        op for op in block.ops if isinstance(op, TensorOp) and is_cut(op) and all(map(_is_fixed, op.operands))
+        op
+        for op in block.ops
+        if isinstance(op, TensorOp) and (is_cut(op) or _is_slice(op)) and all(map(_is_fixed, op.operands))
     ]
     for op in operations:
         first, *others = _whole(op)
@@ -70,6 +72,20 @@ def _in_classes(block: Block) -> list[list[TensorOp]]:
     for op in operations:
         classes.setdefault(find(_whole(op)[0]), []).append(op)
     return list(classes.values())
+
+
+def _is_slice(op: TensorOp) -> bool:
+    """Whether `op` moves elements along its dimensions, of which those of size 1 have it on both sides."""
+    if not isinstance(op, IndexMapOp) or not is_known(op.operands[0].type) or not is_known(op.results[0].type):
+        return False
+    source, result = known_shape(op.operands[0]), known_shape(op.results[0])
+    if (
+        len(source) != len(result)
+        or 0 in result
+        or any((a == 1) != (b == 1) for a, b in zip(source, result, strict=True))
+    ):
+        return False
+    return op.spread(range(len(source))) is not None
 
 
 def _whole(op: Operation) -> list[SSAValue]:
@@ -123,6 +139,8 @@ class _Alike:
             settings = op.settings
             if isinstance(op, ReductionOp):
                 settings = {**settings, "axis": self._axes(shape, op)}
+            elif isinstance(op, IndexMapOp):
+                settings = op.spread(self._origins(shape)) or settings
             reshapes.rebuild(op, operands, settings)
         return True
 

@@ -42,7 +42,7 @@ def program(seed: str) -> tuple[Callable[[Any, Array, Array], list[Array]], list
         for _ in range(draw.randrange(4, 14)):
             v = draw.choice(values)
             axis = draw.randrange(max(len(v.shape), 1))
-            match draw.randrange(8):
+            match draw.randrange(9):
                 case 0 | 1 | 2:
                     values.append(_reshaped(draw, v))
                 case 3 | 4:
@@ -54,6 +54,9 @@ def program(seed: str) -> tuple[Callable[[Any, Array, Array], list[Array]], list
                     values.append(n.concatenate([v, v * 2.0 % 5.0], axis=axis))
                 case 7 if v.shape:
                     values.append(n.cumsum(v, axis=axis) % 9.0)
+                case 8 if v.shape and v.shape[axis] > 1:
+                    part = slice(None, None, -1) if draw.random() < 0.3 else slice(draw.randrange(2), None, 2)
+                    values.append(v[(slice(None),) * axis + (part,)])
                 case _:
                     values.append(v * 0.5)
         return values[-3:]

@@ -55,6 +55,12 @@ class SliceOp(IndexMapOp):
             for name, numbers in self.settings.items()
         }
 
+    def spread(self, axes: Sequence[int | None]) -> dict[str, Any]:
+        return {
+            name: None if numbers is None else tuple([whole if axis is None else numbers[axis] for axis in axes])
+            for (name, numbers), whole in zip(self.settings.items(), (0, 1, 1), strict=True)
+        }
+
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
         (x,) = operands

@@ -34,6 +34,21 @@ func.func private @wide_scalars(%x: memref<4096x64xf32>, %p: memref<50xi64>, %o:
 
 // -----
 
+// So are those of which the inner one goes over a dimension in steps that divide it.
+func.func private @collapsed_steps(%x: memref<3x10xf32>, %o: memref<3x5xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j * 2 + 1)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x : memref<3x10xf32>) outs(%o : memref<3x5xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    linalg.yield %a : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @collapsed_steps
+// CHECK:         linalg.generic {indexing_maps = [affine_map<(d0) -> (((d0 * 2) + 1))>, affine_map<(d0) -> (d0)>]
+// CHECK-SAME:    memref<30xf32>
+
+// -----
+
 // The loops over rows and columns are one where nothing tells them apart.
 func.func private @collapsed_loops(%x: memref<3x5xf32>, %o: memref<3x5xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
@@ -595,8 +610,7 @@ func.func private @first_of_equals(%x: memref<8x16xf32>, %o: memref<f32>, %p: me
   func.return
 }
 // CHECK-LABEL: @first_of_equals
-// CHECK: linalg.generic {{{.*}}iterator_types = ["reduction", "reduction"]}
-// CHECK-SAME: memref<8x16xf32>
+// CHECK: linalg.generic {{{.*}}iterator_types = ["reduction", "reduction"]} {{.*}}memref<8x16xf32>
 
 // -----
 

@@ -122,6 +122,22 @@ func.func @columns(%x: tensor<2000x2xf32>, %n: tensor<2000xf32>) -> tensor<2000x
 
 // -----
 
+// So have slices along other dimensions, and what they cut, if nothing here computes that.
+func.func @steps(%x: tensor<2000xf32>, %y: tensor<1000x1xf32>) -> tensor<1000x2xf32> {
+  %a = tenon.slice %x {starts = [1], limits = [2000], strides = [2]} : tensor<2000xf32> -> tensor<1000xf32>
+  %e = tenon.exp %a : tensor<1000xf32> -> tensor<1000xf32>
+  %f = tenon.reshape %e {shape = [1000, 1]} : tensor<1000xf32> -> tensor<1000x1xf32>
+  %c = tenon.concatenate [%f, %y] {axis = 1} : [tensor<1000x1xf32>, tensor<1000x1xf32>] -> tensor<1000x2xf32>
+  func.return %c : tensor<1000x2xf32>
+}
+// CHECK-LABEL: @steps
+// CHECK-NEXT:    [[X:%.*]] = tenon.reshape %x {shape = [2000, 1]}
+// CHECK-NEXT:    %a = tenon.slice [[X]] {starts = [1, 0], limits = [2000, 1], strides = [2, 1]}
+// CHECK-NEXT:    %e = tenon.exp %a
+// CHECK-NEXT:    tenon.concatenate [%e, %y]
+
+// -----
+
 // A reduction sums the dimensions of size 1 as well.
 func.func @sum_of_a_column(%x: tensor<40x50x3xf32>) -> tensor<40xf32> {
   %a = tenon.slice %x {starts = [0, 0, 1], limits = [40, 50, 2]} : tensor<40x50x3xf32> -> tensor<40x50x1xf32>
