@@ -121,7 +121,7 @@ def _with_copied_columns(statement: Statement, schedule: Schedule, machine: Mach
     """`schedule` with a copy of the columns, where it would have one alone and that is all it would have; and of
     rows that are widened."""
     copied = with_panels(statement, schedule, machine, hurries=hurries)
-    allowed = replace(schedule, pack=copied.pack)
+    allowed = replace(schedule, pack=copied.pack, block=copied.block)
     if widens_rows(statement, schedule):
         allowed = replace(allowed, pack_jam=copied.pack_jam, jam_block=copied.jam_block)
     return copied if copied == allowed else schedule

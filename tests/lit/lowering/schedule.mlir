@@ -240,6 +240,29 @@ func.func private @scaled(%x: memref<2048x256xf32>, %w: memref<256x256xf32>, %b:
 
 // -----
 
+// Sums that are long are cut into blocks, so that a panel of columns stays in the cache, in strips as well.
+func.func private @long_sums(%x: memref<256x8192xf32>, %w: memref<8192x512xf32>, %b: memref<512xf32>, %o: memref<256x512xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  %s = memref.alloc() : memref<256x512xf32>
+  linalg.fill ins(%zero : f32) outs(%s : memref<256x512xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : memref<256x8192xf32>, memref<8192x512xf32>) outs(%s : memref<256x512xf32>) {
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %p = arith.mulf %a, %c : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%s, %b : memref<256x512xf32>, memref<512xf32>) outs(%o : memref<256x512xf32>) {
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %r = arith.addf %a, %c : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK: @long_sums
+// CHECK: schedule = {{{.*}}pack = 1 : i64, block = 2048 : i64}
+
+// -----
+
 // Of few columns all are in one vector, some lanes of which are left out. The rows, too many to stay near, are fetched a
 // tile ahead.
 func.func private @ten_columns(%a: memref<128x256xf32>, %b: memref<256x10xf32>, %o: memref<128x10xf32>) attributes {kernel} {
