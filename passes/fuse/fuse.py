@@ -34,7 +34,7 @@ from tenon.dialects.types.types import shape_of
 from tenon.passes.fuse.grouping import MOST_INPUTS, Group, Grouping
 from tenon.passes.fuse.rederive import Rederivation
 from tenon.passes.iteration import iteration_of
-from tenon.passes.layout.transposed_operands import operand_to_transpose, with_transposed
+from tenon.passes.layout.transposed_operands import copies_columns, operand_to_transpose, with_transposed
 from tenon.passes.layout.widened_operands import Widened, restored, take_narrow_operands
 from tenon.passes.loops.chain_products import chained
 from tenon.passes.machine import Machine
@@ -168,7 +168,7 @@ class _Outliner:
         if not is_single:
             _merge_equal(operations)
         if not is_single and self._strips:
-            self._transpose_operands(operations, terminator)
+            self._transpose_operands(operations, len(group.shared), terminator)
         reshapes: list[Operation] = []
         if group.closed or is_single:
             reshapes = _drop_kept_dimensions(operations)
@@ -192,8 +192,9 @@ class _Outliner:
             for op in reversed(operations):
                 Rewriter.erase_op(op)
 
-    def _transpose_operands(self, operations: list[Operation], terminator: Operation) -> None:
-        """Give the contractions of a group the operands that they are fast with, in kernels before the group's."""
+    def _transpose_operands(self, operations: list[Operation], shared: int, terminator: Operation) -> None:
+        """Give the contractions of a group of so many `shared` loops the operands that they are fast with, in kernels
+        before the group's."""
         for position, op in enumerate(operations):
             if not isinstance(op, ContractionOp):
                 continue
@@ -202,6 +203,8 @@ class _Outliner:
             if transposed.operand.owner in operations:
                 continue
             place = _in_front_of_loops(transposed.operand, terminator)
+            if place is terminator and copies_columns(op, shared):
+                continue
             assert place.parent is not None
             key = (place.parent, transposed.operand, transposed.order)
             known = self._transposed.get(key)

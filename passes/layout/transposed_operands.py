@@ -1,9 +1,10 @@
 """Operands that a contraction would read across memory, in the order of its result.
 
-A contraction inside of strips runs many times with the same operand. Its vectors go along the last dimension of its
-result, so an operand that has this dimension further out, as the keys of an attention, S[i, j] += Q[i, d] * K[j, d],
-is transposed once before: S[i, j] += Q[i, d] * T[d, j]. Where the processor multiplies tiles of matrices, it is copied
-in any case, once for all strips, and that puts it in order as well.
+A contraction inside of strips of rows runs many times with the same operand. Its vectors go along the last dimension
+of its result, so an operand that has this dimension further out, as the keys of an attention, S[i, j] += Q[i, d] * K[j,
+d], is transposed once before: S[i, j] += Q[i, d] * T[d, j]. Strips along all loops of the result, as of a layer with an
+activation, copy their columns to panels, which puts them in order, and so do tiles of matrices, once for all strips:
+there a weight is transposed only if that can be done in front of a loop.
 
 A long sum over two operands that outgrow a cache, one of which is read across memory, such as the gradient of a weight,
 W[m, n] += X[k, m] * Y[k, n], is fast with both copied to panels, which takes all of its loops: it shares them with no
@@ -31,7 +32,7 @@ from tenon.passes.tile_products import tiles_pay
 
 FEWEST_REUSES = 32
 """How often an element must be read for a pass over memory to pay that only changes its place."""
-LONG_SUM = 512
+LONG_SUM = 128
 """Terms of an element of the result beside which one more pass over that element costs little."""
 
 
@@ -64,6 +65,15 @@ def operand_to_transpose(op: ContractionOp, machine: Machine) -> TransposedOpera
         order = (*[axis for axis in range(len(access)) if axis != moved], moved)
         return TransposedOperand(index, op.operands[index], order)
     return None
+
+
+def copies_columns(op: ContractionOp, shared: int) -> bool:
+    """Whether `op` copies what it would read across memory, for it is done in strips along all loops of its result:
+    `shared` is how many loops it has in common with other ops."""
+    iteration = iteration_of(op)
+    if iteration is None or any(isinstance(extent, Size) for extent in iteration.space.extents):
+        return False
+    return sum(iteration.space.parallel) <= shared
 
 
 def _takes_tiles(op: ContractionOp, iteration: Iteration, index: int, machine: Machine) -> bool:

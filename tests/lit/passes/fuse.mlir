@@ -470,6 +470,21 @@ func.func @near_operands(%x: tensor<1024x128xf32>, %y: tensor<1024x128xf32>) -> 
 
 // -----
 
+// A layer copies the columns of its weight for each strip, in order, and has no transpose in front.
+#l = affine_map<(i, j, k) -> (i, k)>
+#v = affine_map<(i, j, k) -> (j, k)>
+#p = affine_map<(i, j, k) -> (i, j)>
+func.func @layer(%x: tensor<64x256xf32>, %w: tensor<128x256xf32>) -> tensor<64x128xf32> {
+  %a = tenon.contract [%x, %w] {maps = [#l, #v, #p], extents = [64, 128, 256], shape = [64, 128]} : [tensor<64x256xf32>, tensor<128x256xf32>] -> tensor<64x128xf32>
+  %b = tenon.tanh %a : tensor<64x128xf32> -> tensor<64x128xf32>
+  func.return %b : tensor<64x128xf32>
+}
+// CHECK-LABEL: @layer
+// CHECK-NEXT:    %b = func.call @kernel_{{[0-9]+}}(%x, %w)
+// CHECK-NEXT:    func.return
+
+// -----
+
 // The weight that each step reads is transposed in front of the loop.
 #h = affine_map<(i, j, k) -> (i, k)>
 #w = affine_map<(i, j, k) -> (j, k)>
