@@ -162,7 +162,9 @@ def test_scores_are_not_in_memory() -> None:
     assert 0 < memory_report(module).peak_bytes < 8 * 512 * 512 * 4
 
 
-@pytest.mark.parametrize(("shape", "kernels"), [((530, 520, 510), 2), ((530, 520, 50), 1), ((300, 890, 880), 1)])
+@pytest.mark.parametrize(
+    ("shape", "kernels"), [((530, 520, 510), 2), ((300, 890, 880), 2), ((100, 890, 880), 1), ((130, 60, 50), 1)]
+)
 def test_large_gradients_of_weights_stay_alone(shape: tuple[int, int, int], kernels: int) -> None:
     """They copy both operands to panels; no copy pays for a near operand, nor another pass for a short sum."""
     inner, rows, columns = shape
@@ -183,6 +185,15 @@ def test_strips_that_add_up_start_anew_in_memory_that_was_used(rows: int, dynami
     out = np.full((rows, 48), 1e6, np.float32)
     function(x, w, v, out=out)
     np.testing.assert_allclose(out, np.maximum(x.astype(float) @ w, 0) @ v, atol=2e-3)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_layers_of_long_sums(transposed: bool) -> None:
+    """Columns are copied in parts of the reduction, as they are without what follows."""
+    x, w, bias = normal(37, 9000), normal(9000, 130) / 100, normal(130)
+    weight = np.ascontiguousarray(w.T) if transposed else w
+    result = tenon.jit(lambda x, w, b: tenon.tanh(x @ (w.T if transposed else w) + b))(x, weight, bias)
+    np.testing.assert_allclose(result, np.tanh(x.astype(float) @ w + bias), atol=1e-4)
 
 
 @pytest.mark.parametrize("count", [127, 129, 200])
