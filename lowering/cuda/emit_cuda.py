@@ -139,6 +139,11 @@ def emit_broadcast(writer: KernelWriter, op: vector.BroadcastOp) -> None:
     writer.line(f"{kind} {writer.name(op.vector)} = {kind}::all({writer.names[op.source]});")
 
 
+def emit_vector_bitcast(writer: KernelWriter, op: vector.BitcastOp) -> None:
+    kind = writer.vector_type(op.result.type)
+    writer.declare(op.result, f"*(const {kind} *)&{writer.names[op.source]}")
+
+
 def emit_shuffle(writer: KernelWriter, op: ShuffleOp) -> None:
     if op.mode.data != "xor":
         raise writer.error(f"gpu.shuffle {op.mode.data} has no CUDA C++ form")
@@ -265,6 +270,7 @@ STATEMENTS: dict[str, Callable[[KernelWriter, Any], None]] = {
     vector.LoadOp.name: emit_vector_load,
     vector.StoreOp.name: emit_vector_store,
     vector.BroadcastOp.name: emit_broadcast,
+    vector.BitcastOp.name: emit_vector_bitcast,
     ShuffleOp.name: emit_shuffle,
     BallotOp.name: emit_ballot,
     scf.ForOp.name: emit_for,

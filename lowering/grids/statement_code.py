@@ -17,7 +17,8 @@ from xdsl.ir import Operation, SSAValue
 from tenon.dialects.families.monoid import Monoid, combining_monoid
 from tenon.lowering.grids.across_threads import combine_threads
 from tenon.lowering.grids.body_code import BodyCode, Held
-from tenon.lowering.grids.copies import copy_in, copy_out
+from tenon.lowering.grids.copies import copy_in
+from tenon.lowering.grids.exchanged_stores import store_out
 from tenon.lowering.grids.matrix_products import MatrixProducts
 from tenon.lowering.grids.scan_code import ScanCode
 from tenon.lowering.grids.selection_code import SelectionCode
@@ -325,7 +326,7 @@ class StatementCode(BodyCode):
                 continue
             self.held[output.place] = lasting[output.place] = array
             if output.buffer in self.nest.kernel.function.body.block.args:
-                copy_out(self.code, output, array, self._is_owner(output))
+                store_out(self.code, output, array, self._is_owner(output))
 
     def _is_owner(self, output: NestAccess) -> SSAValue | None:
         """Whether this is the one of the threads that have the same element of an output which stores it."""

@@ -111,6 +111,14 @@ def test_banks_have_few_conflicts(name: str, executables: dict[str, ShimExecutab
     assert counters.tensor_operations >= 2 * 136 * 264 * 264
 
 
+@needs_compiler
+def test_results_are_stored_by_whole_sectors(executables: dict[str, ShimExecutable]) -> None:
+    """Of 80 rows of 128 bytes: four lanes exchange their pairs, so that each stores 16 bytes."""
+    counters = counted(executables["two pieces"], CASES["two pieces"])
+    assert (counters.store_bytes, counters.store_sectors) == (80 * 128, 80 * 4)
+    assert counters.store_requests == 80 * 128 // (16 * 32)
+
+
 FAULTS = {
     "a piece that is not waited for": ("tn_cp_async_wait<1>();", "tn_cp_async_wait<2>();", "copy-not-awaited"),
     "no fence between proxies": ("tn_fence_proxy_async();", "", "proxy-fence"),
