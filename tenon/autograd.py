@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tenon.dialects.definition.value import ops
 from tenon.dialects.support.suggestion import attribute_hints
 from tenon.eager.custom import Function
 from tenon.eager.differentiation import differentiate
@@ -20,13 +21,18 @@ def grad(
     *,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool = False,
+    materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of `outputs` (numbers, unless `grad_outputs` has theirs) with respect to each of `inputs`.
 
     `grad` of no tensor changes. With `create_graph`, the gradients can be differentiated. Raises `RuntimeError` for an
-    input that the outputs do not depend on, unless `allow_unused`, which gives `None` for it.
+    input that the outputs do not depend on, unless `allow_unused`, which gives `None` for it, or `materialize_grads`,
+    which gives zeros.
     """
+    if not only_inputs:
+        raise ValueError("grad: only_inputs=False would change grad of others as well; call backward()")
     results = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
     wanted = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     seeds = (grad_outputs,) if grad_outputs is not None and isinstance(outputs, Tensor) else grad_outputs
@@ -43,8 +49,12 @@ def grad(
     )
     gradients = tuple([found.get(source) for source in sources if source is not None])
     for position, gradient in enumerate(gradients):
-        if gradient is None and not allow_unused:
+        if gradient is None and not (allow_unused or materialize_grads):
             raise RuntimeError(f"grad: input {position} was not used in what is differentiated; see allow_unused")
+    if materialize_grads:
+        return tuple(
+            [ops.zeros_like(x) if found is None else found for x, found in zip(wanted, gradients, strict=True)]
+        )
     return gradients
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.value import Value
 from tenon.eager.backward import Graph, reads_of
 from tenon.eager.engine import Gradients, gradients_of
 from tenon.eager.known_tapes import backward_of_known, pulled_back
@@ -55,7 +56,10 @@ def _cotangent(kind: type[Any], output: Any, gradient: Any) -> Any:
         if output.size != 1:
             raise RuntimeError(f"backward of a tensor of shape {output.shape} needs its gradient; only numbers do not")
         return kind._new(np.ones(output.shape, output.dtype))
-    made = gradient if isinstance(gradient, Stored) else kind._new(np.array(gradient, output.dtype))
+    if isinstance(gradient, Stored):
+        made = gradient
+    else:
+        made = kind._new(gradient if isinstance(gradient, Value) else np.array(gradient, output.dtype))
     if (made._array.shape, made._array.dtype) != (output.shape, output.dtype):
         raise ValueError(
             f"the gradient is {made._array.dtype}{list(made._array.shape)} where that of a tensor "

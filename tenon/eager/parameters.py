@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any, Self
-from weakref import ref
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
@@ -18,10 +18,10 @@ from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.eager.backward import is_differentiable
-from tenon.eager.modes import run_waiting
+from tenon.eager.modes import is_traced, run_waiting
 from tenon.eager.recording import Stored
 from tenon.eager.tape import Array
-from tenon.eager.tensor import Handle, Parameter, Tensor
+from tenon.eager.tensor import Handle, Parameter, Tensor, as_tensor
 from tenon.runtime.arguments.frozen import FREEZING
 from tenon.runtime.arguments.tree import like_sequence
 from tenon.runtime.evaluate import evaluate
@@ -126,6 +126,21 @@ def parameter_of(array: Any, there: dict[int, Any]) -> Any:
     return made
 
 
+_BUFFERS: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
+"""The tensors that have the memory of buffers, by the identity of the arrays, which they hold."""
+
+
+def buffer_of(array: Any) -> Any:
+    """A tensor with the memory of a buffer, the same one as long as somebody has it; where a function is traced, and
+    what is no array of NumPy, as it is."""
+    if type(array) is not np.ndarray or is_traced():
+        return array
+    known = _BUFFERS.get(id(array))
+    if known is None or known._array is not array:
+        known = _BUFFERS[id(array)] = as_tensor(array)
+    return known
+
+
 def _is_as_made(parameter: Parameter, array: Array) -> bool:
     found = parameter._array
     return found.dtype == array.dtype and found.shape == array.shape and found.tobytes() == array.tobytes()
@@ -166,4 +181,4 @@ def holds(value: Any, test: Callable[[Any], bool]) -> bool:
     return test(value)
 
 
-__all__ = ["CALLS", "Offered", "adopt", "as_arrays", "has_tensor", "holds", "parameter_of"]
+__all__ = ["CALLS", "Offered", "adopt", "as_arrays", "buffer_of", "has_tensor", "holds", "parameter_of"]

@@ -75,8 +75,8 @@ class Module(ModuleTree):
                 value = value.numpy()  # other elements for the module of arrays that this is so far
             if may_be_learned(value):
                 LEARNED.changes += 1
-            if type(value) is np.ndarray:
-                note_array(type(self), name)
+        if type(value) is np.ndarray:
+            note_array(type(self), name)
         object.__setattr__(self, name, value)
 
     if not TYPE_CHECKING:

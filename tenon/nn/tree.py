@@ -1,5 +1,7 @@
 """What is in a module: modules below it, parameters and buffers, by path."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -14,7 +16,8 @@ from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import is_on_gpu, on_host, plain_array
 from tenon.dialects.support.suggestion import did_you_mean
 from tenon.eager.modes import is_traced
-from tenon.eager.parameters import CALLS, Offered, adopt, holds, parameter_of
+from tenon.eager.parameters import CALLS, Offered, adopt, buffer_of, holds, parameter_of
+from tenon.eager.recording import Stored
 from tenon.eager.tensor import Tensor
 from tenon.runtime.arguments.tree import like_sequence
 
@@ -92,8 +95,9 @@ def note_made(module: ModuleTree) -> None:
 
 
 class LayerArray:
-    """An attribute in which a layer of Tenon's has an array: the parameter that `parameters()` gives, to those who ask
-    for it outside of calls of modules and of traces, where it is what the module has."""
+    """An attribute in which a layer of Tenon's has an array: the parameter or the buffer that `parameters()` or
+    `buffers()` gives, to those who ask for it outside of calls of modules and of traces, where it is what the module
+    has."""
 
     __slots__ = ("name",)
 
@@ -108,7 +112,7 @@ class LayerArray:
         except KeyError:
             raise AttributeError(self.name) from None  # which the module's `__getattr__` goes on from
         if type(value) is np.ndarray and CALLS.journal is None and id(module) in _MADE and not is_traced():
-            return value if self.name in module.buffer_names else module.offered(self.name)
+            return buffer_of(value) if self.name in module.buffer_names else module.offered(self.name)
         return value
 
     def __set__(self, module: ModuleTree, value: Any) -> None:
@@ -224,8 +228,9 @@ class ModuleTree:
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Array]]:
-        """The arrays that are not trained, by path, in the same way."""
-        return self._named(prefix, recurse, remove_duplicate, is_buffer=True)
+        """What is not trained, by path, in the same way: tensors that have the memory of arrays in the module."""
+        for path, value in self._named(prefix, recurse, remove_duplicate, is_buffer=True):
+            yield path, buffer_of(value)
 
     def _named(
         self, prefix: str, recurse: bool, remove_duplicate: bool, *, is_buffer: bool
@@ -273,7 +278,7 @@ class ModuleTree:
                 slot.assign(made)
 
     def buffers(self, recurse: bool = True) -> Iterator[Array]:
-        """The arrays that are not trained, each once."""
+        """What is not trained, each once, as `named_buffers` gives it."""
         yield from [value for _, value in self.named_buffers(recurse=recurse)]
 
     def get_submodule(self, path: str) -> Any:
@@ -340,11 +345,15 @@ def _found(module: ModuleTree, what: str, path: str, there: Iterator[tuple[str, 
 def fitting(path: str, own: Array, given: Array) -> Any:
     """A copy of `given` as what a module has at `path` is stored, and where; raises `ValueError` if it is of another
     kind."""
-    own, given = own if is_on_gpu(own) else plain(own), plain(given)
+    is_symbol = is_traced() and (isinstance(given, Value) or (isinstance(given, Stored) and given._is_traced))
+    own = own if is_on_gpu(own) or is_traced() else plain(own)
+    given = given if is_symbol else plain(given)
     if given.shape != own.shape:
         raise ValueError(f"{path} has shape {own.shape} in the module and {given.shape} in the state")
     if not np.can_cast(given.dtype, own.dtype, "same_kind"):
         raise ValueError(f"{path} has dtype {own.dtype} in the module and {given.dtype} in the state")
+    if is_symbol:
+        return (given if isinstance(given, Value) else given.detach()).astype(own.dtype)
     made = np.array(given, dtype=own.dtype)
     if not is_on_gpu(own):
         return made

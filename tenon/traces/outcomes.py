@@ -18,13 +18,27 @@ from tenon.dialects.definition.value import Value
 from tenon.eager.changes import is_private, sharing
 from tenon.eager.modes import run_waiting
 from tenon.eager.recording import Stored
-from tenon.eager.tape import Leaf
+from tenon.eager.tape import Leaf, Source
 from tenon.eager.tape import Place as Line
 from tenon.eager.tensor import Tensor
 from tenon.eager.views import Link, axes_step, index_step, spread_step
 from tenon.runtime.arguments.tree import flatten, is_node, unflatten
 from tenon.traces.session import Input, Session, has_traced, root
 from tenon.traces.symbols import detach_step
+
+
+def _goes_back(result: Source) -> bool:
+    """Whether a gradient of what a call gave can be found: nothing that it depends on was let go."""
+    pending, seen = [result.node], set[Any]()
+    while pending:
+        node = pending.pop()
+        if node is None or node in seen:
+            continue
+        if node.is_released:
+            return False
+        seen.add(node)
+        pending += [source.node for source in node.sources if source is not None]
+    return result.node is not None
 
 
 @dataclass
@@ -92,10 +106,7 @@ class Plan:
         self.tensors = [
             (n, t._source is not None and t._source.node is None, t._source is not None) for n, t in self._tensors
         ]
-        self.is_recorded = any(
-            t._source is not None and t._source.node is not None and not t._source.node.is_released
-            for _, t in self._tensors
-        )
+        self.is_recorded = any(t._source is not None and _goes_back(t._source) for _, t in self._tensors)
 
     def settle(self) -> None:
         """Let go of what was traced."""

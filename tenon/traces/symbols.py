@@ -97,9 +97,20 @@ class Symbol(_Base):
 
     def __setitem__(self, key: Any, values: Any) -> None:
         mask: Any = key
-        if isinstance(key, Stored) and mask.dtype == bool and mask.shape == self.shape and np.ndim(values) == 0:
+        rest = self.shape[np.ndim(key) :]
+        if (
+            isinstance(key, Stored)
+            and mask.dtype == bool
+            and mask.shape == self.shape[: mask.ndim]
+            and np.ndim(values) <= len(rest)
+        ):
             given = values if isinstance(values, Stored) else self._new(np.asarray(values, self.dtype))
-            call = call_of("set", ("set where",), lambda v: (ops.select(v[1], v[2].astype(v[0].dtype), v[0]),))
+
+            def update(v: Sequence[Any]) -> tuple[Any, ...]:
+                rows = v[1].reshape(*v[1].shape, *[1] * len(rest))
+                return (ops.select(rows, v[2].astype(v[0].dtype), v[0]),)
+
+            call = call_of("set", ("set where", len(rest)), update)
             write(self, lambda: None, lambda: call, (self, key, given), "x[mask] = value")
             return
         _refuse_mask(key)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -214,3 +215,51 @@ def test_parameters_of_two_models_in_one_list_and_frozen_ones() -> None:
         made.append([p.detach().numpy() for p in (*first.parameters(), *second.parameters())])
     for found, expected in zip(*made, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_a_critic_with_a_penalty_and_a_target(is_traced: bool) -> None:
+    """A second derivative of ones like a result, a mask of rows, a result of values that gradients went through before,
+    a target that is loaded from a computed state, and its buffers, which are copied."""
+    states: list[Any] = []
+    losses: list[list[float]] = []
+    for library in torch, tenon:
+        own: Any = library.nn
+        model, target = [
+            own.Sequential(own.Linear(3, 5), own.BatchNorm1d(5), own.Tanh(), own.Linear(5, 1)) for _ in range(2)
+        ]
+        states = states or [{name: value.clone() for name, value in model.state_dict().items()}]
+        for part in model, target:
+            part.load_state_dict(states[0])
+        steps = (optim if library is tenon else torch.optim).SGD(model.parameters(), lr=0.1)  # pyright: ignore
+        rows = library.tensor(np.array([True, False, False, True]))
+
+        def step(x: Any, rows: Any, library: Any, model: Any, target: Any, steps: Any) -> Any:
+            steps.zero_grad()
+            inner = (x * 2).requires_grad_()
+            scores = model(inner)
+            ones = library.ones_like(scores)
+            (slope,) = library.autograd.grad(scores, inner, ones, create_graph=True, only_inputs=True)
+            slope = slope.clone()
+            slope[rows] = 0.5
+            first = (slope.norm(2, dim=1) - 1).pow(2).mean()
+            first.backward()
+            second = (model(x) - target(x).detach()).pow(2).mean() + scores.mean().detach()
+            second.backward()
+            steps.step()
+            new, old = model.state_dict(), target.state_dict()
+            mixed = {name: new[name] * 0.25 + old[name] * 0.75 for name in new if "num" not in name}
+            target.load_state_dict({**new, **mixed})
+            return first + second
+
+        made: Any = functools.partial(step, library=library, model=model, target=target, steps=steps)
+        if is_traced and library is tenon:
+            made = tenon.trace(made)
+        losses.append([made(library.tensor(X), rows).item() for _ in range(3)])
+        for part, value in zip(target.buffers(), model.buffers(), strict=True):
+            part.copy_(value)
+        assert all((a == b).all() for a, b in zip(target.buffers(), model[1].buffers(), strict=True))
+        model[1].running_mean.fill_(2.0)
+        assert model.get_buffer("1.running_mean") is model[1].running_mean
+        assert model.state_dict()["1.running_mean"].tolist() == [2.0] * 5
+    np.testing.assert_allclose(*losses, rtol=1e-4)

@@ -93,7 +93,9 @@ def full_like(x: Any, value: float, *, dtype: object = None, device: str | None 
     array = x if hasattr(x, "dtype") else np.asarray(x)
     made = full(tuple(array.shape), value, array.dtype if dtype is None else dtype)
     face = getattr(type(x), "__tenon_new__", None)
-    return made if face is None or isinstance(made, Value) else face(made)
+    # Where a function of values is traced, tensors are read from around it, and what is made there is none.
+    is_value = isinstance(made, Value) and not getattr(x, "_is_traced", False)
+    return made if face is None or is_value else face(made)
 
 
 @tensor_function
