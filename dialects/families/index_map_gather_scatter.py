@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any, ClassVar
 
 from xdsl.ir import SSAValue
@@ -19,6 +20,7 @@ from tenon.dialects.families.linalg_builders import (
     LoopIndex,
     Reader,
     clamp,
+    conditional,
     converted,
     counted_loops,
     elementwise,
@@ -280,6 +282,12 @@ class ScatterOp(StructuredOp):
                 place = [clamp(i, size) for i, size in zip(place, shape, strict=True)]
             if replaces and not kept:
                 return inserted(current, Reader(updates).read(*index), place)
+            if (
+                replaces and self.HAS_DISTINCT_TARGETS
+            ):  # where an update is left out, another one may change the element
+                new, is_kept = Reader(updates).read(*index), reduce(ops.logical_and, kept)
+                (changed,) = conditional(is_kept, [current], lambda: [inserted(current, new, place)])
+                return changed
             old, new = Reader(current).read(*place), Reader(updates).read(*index)
             value = new if replaces else self.combine(old, to_compute(new), **self.settings)
             for condition in kept:

@@ -4,7 +4,8 @@ Before: the tensor stage, decomposed. After: a scatter of many updates, or of f1
 by ops that know it. Updates are taken as rows, from the first index on which places do not depend:
 
 - what is combined by a monoid and rounds, or may be NaN (floats), is sorted by place and combined run by run:
-  `%p, %n = sort(places)`, `runs.combine %x, starts(%p), %n, %updates, ...`;
+  `%p, %n = sort(places)`, `runs.combine %x, starts(%p), %n, %updates, ...`; of many rows only those with updates, which
+  `runs.write` then puts into `%x`;
 - where the last update of a place replaces the element, its number is looked for as the largest of the place, which is
   the same in any order: `%last = scatter max(-1, places, iota)`, `select(%last < 0, %x, %updates[%last])`;
 - sums of one whole number, to another one, that floats hold exactly (counts) are those of integers.
@@ -31,7 +32,7 @@ from xdsl.rewriter import Rewriter
 from tenon.dialects.definition.value import InsertionPoint, Value, inserting, ops
 from tenon.dialects.families import ScatterOp
 from tenon.dialects.families.monoid import MONOIDS, Monoid
-from tenon.dialects.ops.order.run_totals import combined_in_runs
+from tenon.dialects.ops.order.run_totals import combined_in_place, combined_in_runs
 from tenon.dialects.types.types import (
     bit_width,
     compute_type,
@@ -54,7 +55,7 @@ their places."""
 _MOST = (1 << 31) - 1
 """Places and numbers of updates are i32."""
 _ROWS_PER_UPDATE = 8
-"""With more rows of a result, of which most stay as they are, all of them are not to be written."""
+"""With more rows of a result most stay as they are, and only those with updates are written."""
 _COMBINATIONS = {"add": "add", "mul": "multiply", "maximumf": "maximum", "minimumf": "minimum"}
 """Ops by the kinds of monoids."""
 
@@ -131,7 +132,7 @@ class _Updates:
             return None
         # One block does what is computed in another type than it is stored in, if it stays.
         stays = is_replaced or compute_type(self.element) == self.element
-        if stays and (rows.meeting < FEWEST or rows.count > _ROWS_PER_UPDATE * rows.number):
+        if stays and (rows.meeting < FEWEST or (is_replaced and rows.are_many)):
             return None
         return rows.replaced() if is_replaced else rows.combined(_COMBINATIONS[monoid.kind if monoid else ""])
 
@@ -227,14 +228,22 @@ class _Rows:
     def columns(self) -> int:
         return prod(self.of_updates.x.shape[self.of_updates.x.ndim - self.rank :])
 
+    @property
+    def are_many(self) -> bool:
+        """Whether most rows stay as they are."""
+        return self.count > _ROWS_PER_UPDATE * self.number
+
     def as_rows(self, value: Value) -> Value:
         return ops.reshape(value, shape=(prod(value.shape) // self.columns, self.columns))
 
     def combined(self, combine: str) -> Value:
         x = self.of_updates.x
+        updates = ops.cast(self.as_rows(self.of_updates.updates), dtype=x.element_type)
+        if self.are_many:
+            result = combined_in_place(self.as_rows(x), self.places, updates, combine)
+            return ops.reshape(result, shape=x.shape)
         number = splat(x.ssa)
         start = self.as_rows(x) if number is None else ops.full((1, 1), number, x.dtype)
-        updates = ops.cast(self.as_rows(self.of_updates.updates), dtype=x.element_type)
         return ops.reshape(combined_in_runs(start, self.count, self.places, updates, combine), shape=x.shape)
 
     def replaced(self) -> Value:

@@ -91,11 +91,13 @@ for method, rows, columns, number, dtype in [
     INTEGERS[f"{method}_{np.dtype(dtype).name}"] = updating(method, x, places(rows, number), v)
 
 SKEWED = np.where(RANDOM.random(9000) < 0.7, RANDOM.choice([7, 99], 9000), places(40, 9000))
+LAST_TOO = np.append(places(20000, 2098), [19999, 20000])  # where updates that are left out would go
 WIDE = {"dtype": np.float64}
 FLOATS: dict[str, Case] = {
     "one_place": updating("add", floats(40, 8), np.full(2500, 39), floats(2500, 8), 1e-3),
     "one_row": updating("add", floats(1, 64, **WIDE), places(1, 2100), floats(2100, 64, **WIDE), 1e-11),
     "skewed": updating("add", floats(40, 1), SKEWED, floats(9000, 1), 1e-3),
+    "few_of_many_rows": updating("add", floats(20000, 2), LAST_TOO, floats(2100, 2), 1e-4),
     "products": updating("multiply", floats(3000, 2), places(3000, 2100), floats(2100, 2), 1e-4),
     "set": case(lambda x, i, v: x.at[i].set(v), [floats(50, 6), places(50, 2500), floats(2500, 6)], set_one_by_one),
     "along_an_axis": case(
@@ -152,7 +154,7 @@ def test_updates_are_those_of_numpy(name: str, executables: dict[tuple[str, str]
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["max_of_zeros", "min_of_zeros", "few_float16", "products"])
+@pytest.mark.parametrize("name", ["max_of_zeros", "min_of_zeros", "few_float16", "products", "few_of_many_rows"])
 def test_bits_are_those_of_a_processor(name: str, executables: dict[tuple[str, str], Any]) -> None:
     case = CASES[name]
     (result,) = executables[name, "many"](list(case.arrays))

@@ -5,16 +5,20 @@ What a scatter of floats does whose sums are to be the same bits in each call, b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from tenon.dialects.definition.scalar import as_index
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.families import ScatterOp
+from tenon.dialects.families.linalg_builders import Reader
 from tenon.dialects.families.opaque import Kernel, OpaqueOp
 from tenon.dialects.ops.order.run_code import ACCUMULATORS, COMBINATIONS, Runs, far_code, near_code, run_code
 from tenon.dialects.ops.order.tile_sorting import sorted_pairs
@@ -225,19 +229,82 @@ def _parts(sources: Sequence[Array], first: int, last: int, length: int) -> list
     return [*own[first : near_first * length], *between, *own[near_last * length : last]]
 
 
+@tensor_op
+class WriteRowsOp(ScatterOp):
+    """`x` (rows, n) with `updates` (number, n) as the rows at `places` (number,; i32), which are different. Updates of
+    places that are no row are left out."""
+
+    name = "runs.write"
+    HAS_FUNCTION: ClassVar[bool] = False
+    HAS_DISTINCT_TARGETS: ClassVar[bool] = True
+    PROMOTED: ClassVar[tuple[str, ...] | None] = ()
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(FLOAT_TENSOR)
+    places = operand_def(INTEGER_TENSOR)
+    updates = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def target(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> tuple[Value, ...]:
+        return as_index(operands[1].read_inside(index[0])), index[1]
+
+    @staticmethod
+    def combine(old: Any, new: Any, **settings: Any) -> Any:
+        return new
+
+    @classmethod
+    def replaces(cls, **settings: Any) -> bool:
+        return True
+
+
 def combined_in_runs(x: Value, rows: int, places: Value, updates: Value, combine: str) -> Value:
     """`x` (rows, n), or one number (1, 1) for all elements of that, with each row of `updates` (number, n) combined at
     its one of `places` (number,; i32), which are less than `rows`, or equal to it where an update is left out."""
-    number = updates.shape[0]
-    sorted_places, order = sorted_pairs(ops.reshape(places, shape=(1, number)), rows)
-    sorted_places, order = ops.reshape(sorted_places, shape=(number,)), ops.reshape(order, shape=(number,))
-    # A thread goes through a block of each kind at both ends of a run, and through as many of the largest as it has.
-    length = max(_SHORTEST, 1 << (number.bit_length() + 1) // 3)
-    settings: Any = {"length": length, "combine": combine}
-    starts = ops.cast(ops.searchsorted(sorted_places, ops.iota(shape=(rows + 1,), dtype=i32)), dtype=i32)
-    near = NearTotalsOp.apply(sorted_places, order, updates, rows=rows, **settings)
-    far = FarTotalsOp.apply(sorted_places, near, rows=rows, **settings)
-    return CombineRunsOp.apply(x, starts, order, updates, near, far, **settings)
+    order = _Sorted.of(rows, places)
+    starts = _first_from(order.places, rows)
+    return order.combined(x, starts, updates, combine)
 
 
-__all__ = ["CombineRunsOp", "FarTotalsOp", "NearTotalsOp", "combined_in_runs"]
+def combined_in_place(x: Value, places: Value, updates: Value, combine: str) -> Value:
+    """The same, where rows of `x` without updates are not touched: those with some are computed apart."""
+    rows, number = x.shape[0], places.shape[0]
+    order = _Sorted.of(rows, places)
+    before = ops.concatenate([ops.full((1,), -1, i32), order.places[:-1]], axis=0)
+    starts = _first_from(ops.cumsum(ops.cast(order.places != before, dtype=i32)) - 1, number)
+    found = ops.gather(order.places, starts[:-1], axis=0)
+    # There are as many places as runs at most; what is beyond has no update.
+    own = ops.select(starts[:-1] < number, found, rows)
+    combined = order.combined(ops.gather(x, own, axis=0), starts, updates, combine)
+    return WriteRowsOp.apply(x, own, combined)
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """The numbers of updates, sorted by place, in blocks of `length`."""
+
+    rows: int
+    places: Value
+    order: Value
+
+    @staticmethod
+    def of(rows: int, places: Value) -> _Sorted:
+        (number,) = places.shape
+        pair = sorted_pairs(ops.reshape(places, shape=(1, number)), rows)
+        return _Sorted(rows, *[ops.reshape(value, shape=(number,)) for value in pair])
+
+    def combined(self, x: Value, starts: Value, updates: Value, combine: str) -> Value:
+        """Rows of `x` with the updates of runs that begin at `starts`."""
+        # A thread goes through a block of each kind at both ends of a run, and through as many of the largest.
+        length = max(_SHORTEST, 1 << (updates.shape[0].bit_length() + 1) // 3)
+        settings: Any = {"length": length, "combine": combine}
+        near = NearTotalsOp.apply(self.places, self.order, updates, rows=self.rows, **settings)
+        far = FarTotalsOp.apply(self.places, near, rows=self.rows, **settings)
+        return CombineRunsOp.apply(x, starts, self.order, updates, near, far, **settings)
+
+
+def _first_from(numbers: Value, count: int) -> Value:
+    """Where in sorted `numbers` those from 0, ..., `count` on begin (count + 1,; i32)."""
+    return ops.cast(ops.searchsorted(numbers, ops.iota(shape=(count + 1,), dtype=i32)), dtype=i32)
+
+
+__all__ = ["CombineRunsOp", "FarTotalsOp", "NearTotalsOp", "WriteRowsOp", "combined_in_place", "combined_in_runs"]

@@ -63,16 +63,22 @@ func.func @counts(%i: tensor<9000xi64>, %x: tensor<40xi8>, %v: tensor<9000xi8>) 
 
 // -----
 
-// Few updates, and those of few of many rows, stay as they are.
+// Of many rows only those with updates are read and written.
+func.func @most_stay(%x: tensor<90000x4xf32>, %i: tensor<9000xi64>, %v: tensor<9000x4xf32>) -> tensor<90000x4xf32> {
+  %r = tenon.scatter_add %x, %i, %v : tensor<90000x4xf32>, tensor<9000xi64>, tensor<9000x4xf32> -> tensor<90000x4xf32>
+  func.return %r : tensor<90000x4xf32>
+}
+// CHECK-LABEL: @most_stay
+// CHECK:         %[[X:[0-9]+]] = tenon.gather %x, %[[OWN:[0-9]+]]
+// CHECK:         %[[COMBINED:[0-9]+]] = runs.combine %[[X]]
+// CHECK-NEXT:    runs.write %x, %[[OWN]], %[[COMBINED]]
+
+// -----
+
+// Few updates stay as they are.
 func.func @few(%x: tensor<40xf32>, %i: tensor<90xi64>, %v: tensor<90xf32>) -> tensor<40xf32> {
   %r = tenon.scatter_add %x, %i, %v : tensor<40xf32>, tensor<90xi64>, tensor<90xf32> -> tensor<40xf32>
   func.return %r : tensor<40xf32>
 }
-func.func @most_stay(%x: tensor<90000xf32>, %i: tensor<9000xi64>, %v: tensor<9000xf32>) -> tensor<90000xf32> {
-  %r = tenon.scatter_add %x, %i, %v : tensor<90000xf32>, tensor<9000xi64>, tensor<9000xf32> -> tensor<90000xf32>
-  func.return %r : tensor<90000xf32>
-}
 // CHECK-LABEL: @few
-// CHECK-NEXT:    tenon.scatter_add
-// CHECK-LABEL: @most_stay
 // CHECK-NEXT:    tenon.scatter_add
