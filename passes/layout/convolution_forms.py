@@ -124,6 +124,8 @@ def faster_form(x: Value, weight: Value, windows: Windows, target: Target) -> Va
         return None
     if target.matrices and (product_form := channels_last(x, weight, windows, counts)) is not None:
         return product_form
+    if prod(windows.size) == prod(windows.stride) == 1:
+        return _of_single_elements(x, weight, counts)
     for form in () if target.matrices else (channel_lanes, window_columns, filter_lanes):
         if (found := form(x, weight, windows, counts, target.machine)) is not None:
             return found
@@ -139,6 +141,25 @@ def faster_form(x: Value, weight: Value, windows: Windows, target: Target) -> Va
     if len(counts) > 1 and columns < target.narrow and counts[-2] > 1 and _fit_in_one_row(windows, pays):
         return _along_rows(x, weight, windows, counts)
     return _by_phases(x, weight, windows, columns) if pays else None
+
+
+def _of_single_elements(x: Value, weight: Value, counts: Sizes) -> Value:
+    """A product over channels, along all of an image at once."""
+    n, groups, c, *image = x.shape
+    extents = (n, groups, weight.shape[1], prod(image), c)
+    d = [AffineExpr.dimension(i) for i in range(len(extents))]
+    tap = [AffineExpr.constant(0)] * len(image)
+    total = ops.contract(
+        (ops.reshape(x, shape=(n, groups, c, prod(image))), weight),
+        maps=(
+            AffineMap(len(extents), 0, (d[0], d[1], d[4], d[3])),
+            AffineMap(len(extents), 0, (d[1], d[2], d[4], *tap)),
+            AffineMap(len(extents), 0, tuple(d[:4])),
+        ),
+        extents=extents,
+        shape=extents[:4],
+    )
+    return ops.reshape(total, shape=(*extents[:3], *counts))
 
 
 def _fit_in_one_row(windows: Windows, splitting_pays: bool) -> bool:

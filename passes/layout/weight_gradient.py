@@ -23,6 +23,9 @@ LITTLE_WORK = 1 << 16
 """Products below which more kernels would cost more than they spare."""
 FULL_ENOUGH = 0.75
 """The part of vectors that channels have to fill for vectors to run along them."""
+FEWEST_TERMS = 512
+"""Terms of a sum, of images and places, below which to put the result in order takes too long beside it, where windows
+have one element: then it is a product of matrices, whose operands are copied to panels in any case."""
 BLOCK_VECTORS = 4
 """Vectors of channels in a block: as many as the tile of a contraction is wide."""
 
@@ -106,6 +109,9 @@ def weight_gradient_by_channels(operands: Sequence[Value], settings: dict[str, A
         return None
     gradient = _Gradient.of(operands, settings["maps"], settings["extents"])
     if gradient is None or gradient.work < LITTLE_WORK:
+        return None
+    is_product = prod(gradient.window) == prod(gradient.stride) == 1
+    if is_product and gradient.n * prod(gradient.counts) < FEWEST_TERMS:
         return None
     filled = [size / (-(-size // machine.lanes) * machine.lanes) for size in gradient.channels]
     if max(filled) < FULL_ENOUGH:

@@ -18,7 +18,7 @@ from tenon.dialects.ops.elementwise.constant import ConstantOp
 from tenon.dialects.ops.move.joining import ConcatenateOp
 from tenon.dialects.ops.move.padding import PadOp
 from tenon.dialects.ops.move.shape import BroadcastToOp, ReshapeOp, TransposeOp
-from tenon.dialects.ops.move.slicing import SliceOp
+from tenon.dialects.ops.move.slicing import FlipOp, SliceOp
 from tenon.dialects.ops.reduce.reduction import AllOp, AnyOp, MaxOp, MinOp, ProdOp, SumOp
 from tenon.dialects.types.shapes import InferenceError, Shape, broadcast, normalize_axes
 from tenon.dialects.types.types import element_of, is_known, is_static, shape_of, tensor_type
@@ -27,11 +27,14 @@ from tenon.passes.simplify.fold import splat, splat_constant
 
 
 class SameShape(RewritePattern):
-    """reshape(x) -> x, broadcast_to(x) -> x and slice(x) -> x, where they leave x as it is"""
+    """reshape(x) -> x, broadcast_to(x) -> x, slice(x) -> x and flip(x) -> x, where they leave x as it is"""
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ReshapeOp | BroadcastToOp | SliceOp, rewriter: PatternRewriter, /) -> None:
+    def match_and_rewrite(self, op: ReshapeOp | BroadcastToOp | SliceOp | FlipOp, rewriter: PatternRewriter, /) -> None:
         if op.x.type != op.result.type or not is_known(op.x.type):
+            return
+        shape = shape_of(op.x.type) or ()
+        if isinstance(op, FlipOp) and any(shape[axis] != 1 for axis in normalize_axes(op.settings["axis"], len(shape))):
             return
         # Equal shapes leave a slice no choice but the direction.
         if not isinstance(op, SliceOp) or all(stride > 0 for stride in op.settings["strides"] or ()):
@@ -373,7 +376,7 @@ def _padded_axes(pad: PadOp) -> Sequence[int]:
 
 SHAPE_EQUATIONS = by_class(
     [
-        ((ReshapeOp, BroadcastToOp, SliceOp), SameShape()),
+        ((ReshapeOp, BroadcastToOp, SliceOp, FlipOp), SameShape()),
         ((ReshapeOp,), ReshapeOfReshape()),
         ((ReshapeOp,), KeepReducedDimensions()),
         ((ReshapeOp,), ReshapeBeforeElementwise()),

@@ -47,6 +47,16 @@ func.func @along_channels(%x: tensor<1x32x1x14x14xf32>, %w: tensor<32x1x1x5x5xf3
 
 // -----
 
+// Windows of one element, as in the gradient of an image: a product over channels along all of the image.
+func.func @single_elements(%x: tensor<1x1x64x7x7xf32>, %w: tensor<1x32x64x1x1xf32>) -> tensor<1x1x32x7x7xf32> {
+  %y = tenon.convolution %x, %w : tensor<1x1x64x7x7xf32>, tensor<1x32x64x1x1xf32> -> tensor<1x1x32x7x7xf32>
+  func.return %y : tensor<1x1x32x7x7xf32>
+}
+// CHECK-LABEL: @single_elements
+// CHECK:         tenon.contract {{.*}} extents = [1, 1, 32, 49, 64]
+
+// -----
+
 // Few windows that many filters read are columns of a matrix: windows of windows, so that those of an element of the
 // weight lie side by side.
 func.func @windows_as_columns(%x: tensor<1x1x8x16x16xf32>, %w: tensor<1x128x8x3x3xf32>) -> tensor<1x1x128x7x7xf32> {
@@ -80,8 +90,8 @@ func.func @patches(%x: tensor<1x1x3x64x66xf32>, %w: tensor<1x16x3x4x4xf32>) -> t
 // CHECK-NEXT:    %[[MOVED:.*]] = tenon.transpose %[[BLOCKS]] {permutation = [0, 1, 2, 4, 6, 3, 5]}
 // CHECK-NEXT:    %[[IMAGE:.*]] = tenon.reshape %[[MOVED]] {shape = [1, 1, 48, 16, 16]}
 // CHECK:         tenon.reshape {{.*}} {shape = [1, 16, 48, 1, 1]}
-// CHECK:         %[[ROWS:.*]] = tenon.reshape %[[IMAGE]] {shape = [1, 1, 1, 48, 256]}
-// CHECK:         tenon.contract [%[[ROWS]], {{.*}} extents = [1, 1, 16, 256, 48, 1, 1]
+// CHECK:         %[[ROWS:.*]] = tenon.reshape %[[IMAGE]] {shape = [1, 1, 48, 256]}
+// CHECK:         tenon.contract [%[[ROWS]], {{.*}} extents = [1, 1, 16, 256, 48]
 
 // -----
 

@@ -1,6 +1,6 @@
 // RUN: tenon-opt %s -p canonicalize --split-input-file | filecheck %s
 
-// reshape(x) -> x, broadcast_to(x) -> x and slice(x) -> x, where they leave x as it is
+// reshape(x) -> x, broadcast_to(x) -> x, slice(x) -> x and flip(x) -> x, where they leave x as it is
 func.func @same_shape(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %a = tenon.reshape %x {shape = [2, 3]} : tensor<2x3xf32> -> tensor<2x3xf32>
   %b = tenon.broadcast_to %a {shape = [2, 3]} : tensor<2x3xf32> -> tensor<2x3xf32>
@@ -9,6 +9,18 @@ func.func @same_shape(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 }
 // CHECK-LABEL: @same_shape
 // CHECK-NEXT:    func.return %x
+
+// -----
+
+// So does a flip of axes of size 1.
+func.func @flip_of_ones(%x: tensor<2x1x1xf32>) -> (tensor<2x1x1xf32>, tensor<2x1x1xf32>) {
+  %a = tenon.flip %x {axis = [1, 2]} : tensor<2x1x1xf32> -> tensor<2x1x1xf32>
+  %b = tenon.flip %x {axis = [0, 1]} : tensor<2x1x1xf32> -> tensor<2x1x1xf32>
+  func.return %a, %b : tensor<2x1x1xf32>, tensor<2x1x1xf32>
+}
+// CHECK-LABEL: @flip_of_ones
+// CHECK-NEXT:    %b = tenon.flip %x
+// CHECK-NEXT:    func.return %x, %b
 
 // -----
 
