@@ -282,9 +282,8 @@ class ScatterOp(StructuredOp):
                 place = [clamp(i, size) for i, size in zip(place, shape, strict=True)]
             if replaces and not kept:
                 return inserted(current, Reader(updates).read(*index), place)
-            if (
-                replaces and self.HAS_DISTINCT_TARGETS
-            ):  # where an update is left out, another one may change the element
+            if replaces and self.HAS_DISTINCT_TARGETS:
+                # The place that stands in for one outside may be that of another update.
                 new, is_kept = Reader(updates).read(*index), reduce(ops.logical_and, kept)
                 (changed,) = conditional(is_kept, [current], lambda: [inserted(current, new, place)])
                 return changed
