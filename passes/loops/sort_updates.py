@@ -7,7 +7,7 @@ by ops that know it. Updates are taken as rows, from the first index on which pl
   `%p, %n = sort(places)`, `runs.combine %x, starts(%p), %n, %updates, ...`; of many rows only those with updates, which
   `runs.write` then puts into `%x`;
 - where the last update of a place replaces the element, its number is looked for as the largest of the place, which is
-  the same in any order: `%last = scatter max(-1, places, iota)`, `select(%last < 0, %x, %updates[%last])`;
+  the same in any order, `%last = scatter max(-1, places, iota)`; updates with this number are put into `%x`;
 - sums of one whole number, to another one, that floats hold exactly (counts) are those of integers.
 
 Integers, whose updates may come in any order, stay as they are, but for those of less than 32 bits, of which the
@@ -32,7 +32,7 @@ from xdsl.rewriter import Rewriter
 from tenon.dialects.definition.value import InsertionPoint, Value, inserting, ops
 from tenon.dialects.families import ScatterOp
 from tenon.dialects.families.monoid import MONOIDS, Monoid
-from tenon.dialects.ops.order.run_totals import combined_in_place, combined_in_runs
+from tenon.dialects.ops.order.run_totals import WriteRowsOp, combined_in_place, combined_in_runs
 from tenon.dialects.types.types import (
     bit_width,
     compute_type,
@@ -56,6 +56,8 @@ _MOST = (1 << 31) - 1
 """Places and numbers of updates are i32."""
 _ROWS_PER_UPDATE = 8
 """With more rows of a result most stay as they are, and only those with updates are written."""
+_MOST_NUMBERS = 1024
+"""Rows for each update whose last numbers are worth looking for."""
 _COMBINATIONS = {"add": "add", "mul": "multiply", "maximumf": "maximum", "minimumf": "minimum"}
 """Ops by the kinds of monoids."""
 
@@ -132,7 +134,7 @@ class _Updates:
             return None
         # One block does what is computed in another type than it is stored in, if it stays.
         stays = is_replaced or compute_type(self.element) == self.element
-        if stays and (rows.meeting < FEWEST or (is_replaced and rows.are_many)):
+        if stays and (rows.meeting < FEWEST or (is_replaced and rows.count > _MOST_NUMBERS * rows.number)):
             return None
         return rows.replaced() if is_replaced else rows.combined(_COMBINATIONS[monoid.kind if monoid else ""])
 
@@ -247,14 +249,14 @@ class _Rows:
         return ops.reshape(combined_in_runs(start, self.count, self.places, updates, combine), shape=x.shape)
 
     def replaced(self) -> Value:
-        """`x` where no update goes, and the last update where some do."""
+        """`x` with the last update of each place in its own."""
         x = self.of_updates.x
+        updates = ops.cast(self.as_rows(self.of_updates.updates), dtype=x.element_type)
         none, numbers = ops.full((self.count,), -1, i32), ops.iota(shape=(self.number,), dtype=i32)
         last = ops.scatter_elements(none, self.places, numbers, reduction="max")
-        updates = ops.cast(self.as_rows(self.of_updates.updates), dtype=x.element_type)
-        found = ops.gather(updates, ops.maximum(last, 0), axis=0)
-        kept = ops.reshape(last < 0, shape=(self.count, 1))
-        return ops.reshape(ops.select(kept, self.as_rows(x), found), shape=x.shape)
+        is_last = ops.gather(last, self.places, axis=0) == numbers
+        own = ops.select(is_last, self.places, self.count)
+        return ops.reshape(WriteRowsOp.apply(self.as_rows(x), own, updates), shape=x.shape)
 
 
 class _UnknownPlace(Exception):

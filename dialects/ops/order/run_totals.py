@@ -26,6 +26,7 @@ from tenon.dialects.types.shapes import InferenceError, show
 from tenon.dialects.types.types import (
     FLOAT_TENSOR,
     INTEGER_TENSOR,
+    STORED_TENSOR,
     compute_type,
     element_of,
     i32,
@@ -239,10 +240,10 @@ class WriteRowsOp(ScatterOp):
     HAS_DISTINCT_TARGETS: ClassVar[bool] = True
     PROMOTED: ClassVar[tuple[str, ...] | None] = ()
     traits = traits_def(Pure(), NoGradient())
-    x = operand_def(FLOAT_TENSOR)
+    x = operand_def(STORED_TENSOR)
     places = operand_def(INTEGER_TENSOR)
-    updates = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
+    updates = operand_def(STORED_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @staticmethod
     def target(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> tuple[Value, ...]:

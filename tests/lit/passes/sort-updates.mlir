@@ -42,8 +42,10 @@ func.func @replaced(%x: tensor<40x3xf32>, %i: tensor<9000x1xi64>, %v: tensor<900
 }
 // CHECK-LABEL: @replaced
 // CHECK:         %[[LAST:.*]] = tenon.scatter_elements %{{.*}} {reduction = "max"} : tensor<40xi32>
-// CHECK:         %[[FOUND:.*]] = tenon.gather %v
-// CHECK:         tenon.select %{{.*}}, %x, %[[FOUND]]
+// CHECK:         %[[FOUND:.*]] = tenon.gather %[[LAST]]
+// CHECK:         %[[IS_LAST:.*]] = tenon.equal %[[FOUND]]
+// CHECK:         %[[OWN:[0-9]+]] = tenon.select %[[IS_LAST]]
+// CHECK:         runs.write %x, %[[OWN]], %v
 
 // -----
 
