@@ -248,7 +248,10 @@ def tensor_type(shape: tuple[int, ...] | None, element: Attribute) -> AnyTensor:
 def shape_of(type_: Attribute) -> tuple[int, ...] | None:
     """The shape of a tensor type with -1 for `?`, `None` where the rank is unknown."""
     if isinstance(type_, TensorType):
-        return tuple([-1 if dim == DYNAMIC_INDEX and type(dim) is int else dim for dim in type_.get_shape()])
+        shape = type_.get_shape()
+        if DYNAMIC_INDEX not in shape:
+            return shape
+        return tuple([-1 if dim == DYNAMIC_INDEX and type(dim) is int else dim for dim in shape])
     return None
 
 

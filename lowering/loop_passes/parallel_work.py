@@ -13,6 +13,7 @@ A loop whose number of iterations is neither constant nor known in front of the 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 from xdsl.dialects import arith, scf
@@ -64,15 +65,17 @@ def loop_work(loop: Loop) -> Number:
 
 
 def _block_cost(block: Block, outer: Loop) -> Number:
+    simple = 0
     cost: Number = 0
     for op in block.ops:
-        cost = total(cost, _op_cost(op, outer))
-    return cost
+        if op.regions:
+            cost = total(cost, _cost_of_regions(op, outer))
+        else:
+            simple += _simple_cost(op)
+    return total(cost, simple)
 
 
-def _op_cost(op: Operation, outer: Loop) -> Number:
-    if not op.regions:
-        return _simple_cost(op)
+def _cost_of_regions(op: Operation, outer: Loop) -> Number:
     if isinstance(op, scf.ForOp | scf.ParallelOp):
         cost = total(_block_cost(op.body.block, outer), _LOOP)
         for bounds in loop_bounds(op):
@@ -117,6 +120,7 @@ def _simple_cost(op: Operation) -> int:
     return _COSTS.get(name, simple) * max(1, -(-_bytes(op.results[0].type) // 64))
 
 
+@lru_cache(1024)
 def _bytes(value_type: Attribute) -> int:
     if isinstance(value_type, TileType):
         return value_type.rows * value_type.row_bytes
