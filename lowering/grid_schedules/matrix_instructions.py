@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from tenon.lowering.grid_schedules.contractions import large_product, ordered, packed_results
-from tenon.lowering.grid_schedules.product_tiles import Block, Candidate, candidate, ranked
+from tenon.lowering.grid_schedules.product_tiles import Block, Candidate, bytes_of_piece, candidate, ranked
 from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.contract import TRANSPOSABLE, Contract
@@ -35,6 +35,8 @@ LEAST_PART = 16
 """Rows and columns of a warp's part of a tile."""
 DEPTH = 64
 """Bytes of each row of an operand that are copied at a time: two instructions deep."""
+LONGEST = 4 * DEPTH
+"""The same where more is to be under way."""
 STAGES = 4
 """Pieces that are copied or used at a time."""
 
@@ -80,7 +82,8 @@ class _Steps:
         down, across = warps_of(tile.rows, tile.columns)
         steps += cut_rows(row, tile.rows, tile.rows // down) + _columns(column, tile.columns, tile.columns // across)
         depth = self.instruction.fragments["a"].shape[1]
-        piece = min(DEPTH // product.left.access.element_bytes, -(-nest.extents[reduced] // depth) * depth)
+        bytes_ = bytes_of_piece(nest.machine, tile, STAGES, DEPTH, LONGEST)
+        piece = min(bytes_ // product.left.access.element_bytes, -(-nest.extents[reduced] // depth) * depth)
         outer, inner, whole = (f"{reduced}{name}" for name in "oif")
         steps += [Split(reduced, piece, (outer, inner)), Split(inner, depth, (f"{reduced}u", whole))]
         operands = ((product.left, row, tile.rows), (product.right, column, tile.columns))

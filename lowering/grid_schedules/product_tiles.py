@@ -16,9 +16,12 @@ from math import prod
 from tenon.lowering.grid_schedules.elementwise import accesses
 from tenon.lowering.steps.nest import Nest
 from tenon.lowering.steps.products import MatrixProduct
+from tenon.passes.machine import Gpu
 
 BESIDE_SUMS = 56
 """What a thread has to keep beside its sums: addresses, loops and what follows, about as the assembler says."""
+BUSY = 2
+"""How many times as long memory takes to answer where it is busy."""
 EQUAL = 1.05
 """How much longer takes as long: what follows from a formula is no nearer to the truth."""
 WORK = ("products", "L2", "shared memory")
@@ -45,6 +48,9 @@ class Candidate:
     columns: int
     blocks: int
     cycles: dict[str, float]
+    threads: int
+    from_memory: float
+    """The share of what blocks copy of operands that comes from memory: the rest is in a cache."""
 
     @property
     def bound(self) -> str:
@@ -89,12 +95,37 @@ def candidate(nest: Nest, product: MatrixProduct, block: Block) -> Candidate:
     of_element = sum(a.access.element_bytes for a in used if {product.row, product.column} <= set(a.axes))
     wait = 2 * machine.latency * machine.clock
     stored = rows * columns * of_element * machine.multiprocessors / rate
-    registers = rows * columns // block.threads + BESIDE_SUMS
-    resident = max(machine.resident(block.threads, registers, block.shared), 1)
+    resident = _resident(machine, rows * columns, block.threads, block.shared)
     cycles = {name: wait + -(-blocks // machine.multiprocessors) * time for name, time in each.items()}
     cycles["memory"] = sum(whole.values()) / rate
     cycles["latency"] = -(-blocks // (machine.multiprocessors * resident)) * (wait + max(each.values()) + stored)
-    return Candidate(rows, columns, blocks, cycles)
+    share = sum(whole.values()) / max(blocks * depth * (rows + columns) * size, 1)
+    return Candidate(rows, columns, blocks, cycles, block.threads, min(share, 1))
+
+
+def _resident(machine: Gpu, sums: int, threads: int, shared: int) -> int:
+    """How many blocks a multiprocessor holds at a time."""
+    return max(machine.resident(threads, sums // threads + BESIDE_SUMS, shared), 1)
+
+
+def bytes_of_piece(machine: Gpu, tile: Candidate, stages: int, least: int, most: int) -> int:
+    """How many bytes of each row of operands are to be copied at a time. Where memory is what takes longest, as many as
+    are to be under way so that it is never idle (Little's law), if no block loses its place by that."""
+    if tile.bound != "memory":
+        return least
+    wanted = BUSY * machine.bandwidth * machine.latency / machine.multiprocessors
+    row = tile.rows + tile.columns
+
+    def blocks(piece: int) -> int:
+        resident = _resident(machine, tile.rows * tile.columns, tile.threads, stages * piece * row)
+        return min(resident, -(-tile.blocks // machine.multiprocessors))
+
+    piece = least
+    while piece < most and blocks(piece) * (stages - 1) * piece * row * tile.from_memory < wanted:
+        if blocks(2 * piece) < blocks(piece) or stages * 2 * piece * row > machine.largest_shared:
+            break
+        piece *= 2
+    return piece
 
 
 def told(tiles: Iterable[Candidate]) -> list[str]:

@@ -60,6 +60,12 @@ for rows, columns, depth, dtype in [
 CASES["many_multiprocessors"] = Case(
     tenon.matmul, [numbers(40, 64), numbers(64, 72)], lambda a, b: a @ b, machine=GPUS["sm_80"]
 )
+CASES["long_pieces"] = Case(  # a memory that is slow enough to have much under way
+    tenon.matmul,
+    [numbers(20, 520), numbers(520, 40)],
+    lambda a, b: a @ b,
+    machine=Gpu.of_option("test", "sm_80 multiprocessors=1 bandwidth=1e8 latency=2e-4"),
+)
 CASES["batched"] = Case(tenon.matmul, [numbers(3, 40, 48), numbers(3, 48, 36)], lambda a, b: a @ b)
 CASES["heads"] = Case(
     lambda q, k: tenon.einsum("bqhd,bkhd->bhqk", q, k),
@@ -144,13 +150,14 @@ def test_shim_agrees_with_numpy(name: str, executables: dict[str, ShimExecutable
 def test_instructions_do_the_products(name: str) -> None:
     listed = steps(lowered(CASES[name]))
     assert any(step.startswith("contract(") for step in listed)
+    assert ("split(k, 128) -> ko, ki" in listed) == (name == "long_pieces")
     if name.startswith("convolution"):
         assert any("copy=async" in step for step in listed)
         assert any(step.startswith("pipeline") for step in listed) or name == "convolution_of_points"
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["130x140x72_nn", "130x140x72_tt"])
+@pytest.mark.parametrize("name", ["130x140x72_nn", "130x140x72_tt", "long_pieces"])
 def test_banks_have_few_conflicts(name: str, executables: dict[str, ShimExecutable]) -> None:
     counters = counted(executables[name], CASES[name])
     assert counters.turns_per_access < 1.05
