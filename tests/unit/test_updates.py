@@ -199,3 +199,14 @@ def test_numbers_that_go_where_others_went_before(name: str, dtype: Any, index: 
         {"add": np.add, "max": np.maximum}[name].at(right, places[inside], updates[inside])
     updated = tenon.jit(lambda x, i, u: getattr(x.at[i], name)(u))(start, places, updates)
     np.testing.assert_array_equal(updated, right)
+
+
+@pytest.mark.parametrize("index", [np.uint64, np.int8, np.uint16])
+def test_places_keep_their_dtype(index: Any) -> None:
+    """What is beyond the signed numbers of as many bits lies outside, and is not counted from behind."""
+    limits = np.iinfo(index)
+    places = np.array([0, 3, limits.max, limits.max], index)
+    counts = tenon.jit(lambda i: tenon.zeros((70,)).at[i].add(1.0))(places)
+    assert counts.nonzero()[0].tolist() == [0, 3]
+    text = str(tenon.jit(lambda i: tenon.zeros((70,)).at[i].add(1.0)).trace(places).module)
+    assert "tenon.cast" not in text

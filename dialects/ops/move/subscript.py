@@ -111,7 +111,9 @@ def indices_of(x: Value, written: tuple[Any, ...]) -> tuple[int, Value] | None:
         if axis in axes
     ]
     common = _common_shape(arrays)
-    indices = ops.stack([ops.broadcast_to(ops.cast(array, dtype=i64), shape=common) for array in arrays], axis=-1)
+    # One array keeps its dtype, as where it takes elements; several become one.
+    alike = arrays if len(arrays) == 1 else [ops.cast(array, dtype=i64) for array in arrays]
+    indices = ops.stack([ops.broadcast_to(array, shape=common) for array in alike], axis=-1)
     return axes[0], ops.broadcast_to(indices, shape=(*x.shape[: axes[0]], *common, len(arrays)))
 
 
