@@ -3,7 +3,8 @@ from that a predicted time.
 
 A prediction says which limit of the chip a kernel comes closest to, by the rates of its data sheet; it is a bound from
 below, no measurement. Of a kernel with few threads the limit is latency: each has one access of the widest kind in
-flight, and waits for each result before it goes on.
+flight, and waits for each result before it goes on. Where threads do not wait for copies, a block may have as much in
+flight as its shared memory holds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
 
-from tenon.dialects.upstream.nvgpu import MmaSyncOp
+from tenon.dialects.upstream.nvgpu import DeviceAsyncCopyOp, MmaSyncOp
 from tenon.dialects.upstream.walking import ops_of
 from tenon.dialects.upstream.warpgroup import WarpgroupMmaOp
 from tenon.lowering.buffers.memref_facts import element_bytes
@@ -59,18 +60,26 @@ class KernelReport:
 
 
 def predict(
-    gpu: Gpu, blocks: int, threads: int, resident: int, moved: int, operations: int, rate: int | None = None
+    gpu: Gpu,
+    blocks: int,
+    threads: int,
+    resident: int,
+    moved: int,
+    operations: int,
+    rate: int | None = None,
+    copied: int = 0,
 ) -> tuple[float, str]:
     """Seconds that a launch takes at least, and by which limit: `resident` blocks of `threads` on a multiprocessor,
     which begins `rate` multiply-adds in a cycle by instructions that do not wait for one another; without a rate, each
-    thread waits for its own."""
-    active = min(blocks, resident * gpu.multiprocessors) * threads
+    thread waits for its own. A block has an access of each thread under way, or `copied` bytes that none waits for."""
+    at_once = min(blocks, resident * gpu.multiprocessors)
+    active = at_once * threads
     if not active:
         return 0.0, "nothing to do"
     busy = min(blocks, gpu.multiprocessors)
     limits = {
         "memory": moved / gpu.bandwidth,
-        "memory latency": moved / (active * gpu.access) * gpu.latency,
+        "memory latency": moved / (at_once * max(threads * gpu.access, copied)) * gpu.latency,
         "arithmetic": operations / (2 * (rate or gpu.lanes) * busy * gpu.clock),
     }
     if rate is None:
@@ -118,7 +127,8 @@ def report(
         seconds, bound = None, "not known"
         if bytes_ is not None and count is not None:
             rate = rate_of(function, gpu)
-            seconds, bound = predict(gpu, blocks, threads, resident, sum(bytes_), count, rate)
+            copied = uses.shared if ops_of(function, DeviceAsyncCopyOp) else 0
+            seconds, bound = predict(gpu, blocks, threads, resident, sum(bytes_), count, rate, copied)
         occupancy = resident * threads / gpu.threads
         of_code = instructions.get(name) if instructions is not None else None
         form, remark = FORMS[type(product_of(function))], serialised.get(name)

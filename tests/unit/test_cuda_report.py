@@ -55,6 +55,15 @@ def test_predictions(blocks: int, moved: int, operations: int, seconds: float, b
 
 
 @needs_nvrtc
+def test_copies_that_no_thread_waits_for_are_under_way_together() -> None:
+    expected = pytest.approx(100 * H100.latency), "memory latency"
+    assert predict(H100, 1, 256, 8, 32768 * 100, 1, H100.products, copied=32768) == expected
+    x, y = np.zeros((16, 8192), np.float16), np.zeros((8192, 8192), np.float16)
+    (row,) = table(tenon.matmul, x, y)
+    assert row[-1] == "memory"
+
+
+@needs_nvrtc
 def test_matrix_instructions_have_a_rate_of_their_own() -> None:
     operations = 2 * H100.products * H100.multiprocessors * 1980
     assert predict(H100, 4096, 128, 2, 1, operations, H100.products) == (pytest.approx(1e-6), "arithmetic")
