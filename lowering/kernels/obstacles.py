@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from xdsl.dialects import linalg, memref
+from xdsl.dialects import linalg, math, memref
 from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
@@ -91,6 +91,7 @@ def _body_obstacle(statement: Statement, loop: int) -> str | None:
     }
     if statement.kinds[loop] is LoopKind.REDUCTION:
         varying.update(statement.accumulators)
+    can_gather = _can_gather(statement)
     for op in statement.body.ops:
         depends = any(operand in varying for operand in op.operands)
         match op:
@@ -100,7 +101,8 @@ def _body_obstacle(statement: Statement, loop: int) -> str | None:
                 depends = op.dim.value.data == loop
             case memref.LoadOp():
                 last = op.indices[-1] if op.indices else None
-                if any(i in varying for i in op.indices[:-1]) or (last in varying and not is_index_of(last, loop)):
+                is_anywhere = any(i in varying for i in op.indices[:-1])
+                if (is_anywhere or (last in varying and not is_index_of(last, loop))) and not can_gather:
                     return "the body reads at an index that varies along it"
             case _:
                 if op.regions or op.name.partition(".")[0] not in ("arith", "math"):
@@ -108,6 +110,22 @@ def _body_obstacle(statement: Statement, loop: int) -> str | None:
         if depends:
             varying.update(op.results)
     return None
+
+
+_FEW_INSTRUCTIONS = (math.AbsFOp, math.FmaOp, math.SqrtOp, math.CopySignOp, math.FloorOp, math.CeilOp, math.AbsIOp)
+
+
+def _can_gather(statement: Statement) -> bool:
+    """Whether lanes may read at an index of their own, which takes a load for each: where functions of many
+    instructions are computed of what is read or beside it, which would be computed lane by lane as well. All else LLVM
+    vectorizes as well, if it is worth it."""
+    if LoopKind.REDUCTION in statement.kinds:
+        return False
+    written = {root_of(output.buffer) for output in statement.outputs}
+    if any(root_of(load.memref) in written for load in statement.body_loads()):
+        return False
+    ops = statement.body.ops
+    return any(op.name.startswith("math.") and not isinstance(op, _FEW_INSTRUCTIONS) for op in ops)
 
 
 def next_rows_obstacle(statement: Statement, number: int, jam: int | None, vector: int | None) -> str | None:

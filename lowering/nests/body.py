@@ -1,8 +1,7 @@
 """The body of a statement at one point of its loops, for one lane or for the lanes of a vector.
 
 A value of the body stays a scalar as long as nothing that varies along the lanes enters it, and is broadcast where
-it meets a vector. Within one `Reads`, equal loads and equal computations are done once: that is what makes a
-register tile pay.
+it meets a vector. Within one `Reads`, equal loads and computations are done once, by which register tiles pay.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tenon.lowering.kernels.dot_products import product_of_sum
 from tenon.lowering.kernels.lane_bits import is_only_cast
 from tenon.lowering.kernels.statement import Access, Statement, Stride, element_type, is_index_of
 from tenon.lowering.loop_ir.builder import INDEX, LoopBuilder, Position, vector_op, vector_type
-from tenon.lowering.nests.transposed_tiles import gathered, transposed
+from tenon.lowering.nests.transposed_tiles import gathered, loaded_lanes, transposed
 
 _NO_FASTMATH: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 
@@ -341,16 +340,17 @@ class BodyEmitter:
         self, op: memref.LoadOp, values: dict[SSAValue, SSAValue], point: Point, lanes: Lanes, reads: Reads
     ) -> SSAValue:
         indices = [values.get(index, index) for index in op.indices]
-        contiguous = bool(indices) and isinstance(indices[-1].type, VectorType)
+        wide = [isinstance(index.type, VectorType) for index in indices]
+        contiguous = any(wide) and not any(wide[:-1]) and is_index_of(op.indices[-1], lanes.loop or 0)
         if contiguous:
-            assert lanes.loop is not None
-            assert is_index_of(op.indices[-1], lanes.loop)
-            indices[-1] = self._builder.index(point.indices[lanes.loop])
+            indices[-1] = self._builder.index(point.indices[lanes.loop or 0])
         buffer = self._buffers.get(op.memref)
         source = op.memref
         if buffer is not None:
             assert buffer.memref is not None, f"{op.memref.type} is read before it is written"
             source, indices = buffer.memref, [indices[dim] for dim in buffer.dims]
+        if any(wide) and not contiguous:
+            return loaded_lanes(self._builder, source, indices, lanes.active)
         return self.load_from(source, tuple(indices), lanes if contiguous else ONE_LANE, reads)
 
     def _compute(self, op: Operation, values: dict[SSAValue, SSAValue], lanes: Lanes, reads: Reads) -> None:

@@ -18,11 +18,13 @@ changes one bit of each, for all registers in pairs, and has two forms, so that 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from xdsl.dialects import vector
-from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
+from xdsl.dialects import memref, vector
+from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, VectorType, i64
 from xdsl.ir import SSAValue
 
+from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.kernels.turn_rows import prime_factors
 from tenon.lowering.loop_ir.builder import LoopBuilder, vector_type
 
@@ -103,6 +105,29 @@ def gathered(builder: LoopBuilder, vectors: Sequence[SSAValue], places: Sequence
             for lane, (vector, taken) in enumerate(places)
         ]
         result = shuffle(builder, result, second, mask)
+    return result
+
+
+def loaded_lanes(builder: LoopBuilder, source: SSAValue, indices: Sequence[SSAValue], active: int | None) -> SSAValue:
+    """The vector of what `source` has for each of the first `active` lanes (`None`: all) of those `indices` that are
+    vectors; the other lanes are 0, whatever their indices are."""
+    width = next(_lanes(index) for index in indices if isinstance(index.type, VectorType))
+    element = element_type(source)
+    wide: Any = vector_type(element, width)
+    result = builder.constant(DenseIntOrFPElementsAttr.from_list(wide, [0]), wide)
+    for lane in range(width if active is None else active):
+        position = {"static_position": DenseArrayBase.from_list(i64, [lane])}
+        place = [
+            builder.value(
+                vector.ExtractOp.create(operands=(x,), result_types=(x.type.element_type,), properties=position)
+            )
+            if isinstance(x.type, VectorType)
+            else x
+            for x in indices
+        ]
+        read = builder.value(memref.LoadOp.create(operands=(source, *place), result_types=(element,)))
+        inserted = vector.InsertOp.create(operands=(read, result), result_types=(wide,), properties=position)
+        result = builder.value(inserted)
     return result
 
 

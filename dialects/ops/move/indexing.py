@@ -134,6 +134,8 @@ class GatherOp(IndexingOp):
             return ops.gather(x, indices, axis=axis + 1)
         if not x_has:
             return moved_axis(ops.gather(x, indices, axis=axis), axis, 0)
+        if x.ndim == indices.ndim == 2:
+            return ops.gather_elements(x, indices, axis=1)
         # Each example has places of its own, and parts (...indices, ...before, ...behind) in them.
         parts = ops.gather_nd(moved_axis(x, axis + 1, 1), ops.expand_dims(indices, axis=-1), batch_dims=1)
         return ops.transpose(parts, permutation=swapped(indices.ndim - 1, axis, parts.ndim))

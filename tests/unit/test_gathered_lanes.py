@@ -1,0 +1,62 @@
+"""Lanes that read at indices of their own: kernels that compute functions beside a gather stay in vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sample import generator
+
+import tenon
+from tenon.runtime.knobs import knobs
+
+RANDOM = generator("gathered lanes")
+
+
+def heavy(x: Any, table: Any, places: Any) -> Any:
+    return tenon.log1p(tenon.exp(x)) * table[places] + tenon.tanh(table[places])
+
+
+def wanted(x: Any, table: Any, places: Any) -> Any:
+    inside = np.clip(np.where(places < 0, places + len(table), places), 0, len(table) - 1)
+    return np.log1p(np.exp(x)) * table[inside] + np.tanh(table[inside])
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 17, 64])
+@pytest.mark.parametrize("places_dtype", ["int8", "int32", "int64", "uint8"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_lanes_read_what_numpy_reads(dtype: str, places_dtype: str, size: int) -> None:
+    x, table = RANDOM.normal(size=size).astype(dtype), RANDOM.normal(size=20).astype(dtype)
+    places = RANDOM.integers(0 if places_dtype == "uint8" else -25, 25, size).astype(places_dtype)
+    reference = wanted(x.astype(np.float64), table.astype(np.float64), places.astype(np.int64))
+    rtol = 1e-5 if dtype == "float32" else 1e-13
+    with knobs.override(check_memory=True):
+        np.testing.assert_allclose(tenon.jit(heavy)(x, table, places), reference, rtol=rtol, atol=rtol)
+
+
+def test_examples_read_their_own_tables_and_gradients_follow() -> None:
+    x, tables = RANDOM.normal(size=(5, 19)), RANDOM.normal(size=(5, 6))
+    places = RANDOM.integers(-8, 8, (5, 19))
+    batched = tenon.jit(tenon.vmap(heavy))
+    reference = np.stack([wanted(*row) for row in zip(x, tables, places, strict=True)])
+    np.testing.assert_allclose(batched(x, tables, places), reference, rtol=1e-13, atol=1e-13)
+    slope = tenon.jit(tenon.grad(lambda t: (tenon.vmap(heavy)(x, t, places) ** 2).sum()))(tables)
+    step = RANDOM.normal(size=tables.shape)
+    there, back = [(batched(x, tables + h * step, places) ** 2).sum() for h in (1e-6, -1e-6)]
+    np.testing.assert_allclose((slope * step).sum(), (there - back) / 2e-6, rtol=1e-6)
+
+
+def test_a_donated_table_is_not_overwritten_while_lanes_read_it() -> None:
+    order = RANDOM.permutation(40)
+    x = RANDOM.normal(size=40)
+    found = tenon.jit(lambda x, order: tenon.exp(x) + x[order], donate="x")(x.copy(), order)
+    np.testing.assert_allclose(found, np.exp(x) + x[order], rtol=1e-14)
+
+
+def test_functions_beside_a_gather_are_computed_in_vectors() -> None:
+    given = (np.zeros(64, np.float32), np.zeros(20, np.float32), np.zeros(64, np.int32))
+    lowered = str(tenon.jit(lambda x, table, places: tenon.exp(x) + table[places]).lower(*given))
+    assert "vector.insert" in lowered
+    # a gather by itself is left to LLVM, which reads all lanes by one instruction
+    assert "vector.insert" not in str(tenon.jit(lambda table, places: table[places] + 1).lower(*given[1:]))
