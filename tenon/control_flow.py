@@ -203,6 +203,8 @@ def _steps(sequences: Sequence[Value], names: Sequence[str], length: int | None)
     if length is None and not lengths:
         raise TypeError("scan: length is needed when there are no sequences")
     if length is not None:
+        if length < 0:
+            raise ValueError(f"scan: length is {length}, which is negative")
         lengths["length"] = length
     for name, size in lengths.items():
         if isinstance(size, Size):

@@ -224,6 +224,8 @@ def test_errors_of_scan() -> None:
         tenon.scan(lambda c, x: (c + x, None), 0.0, xs)
     with pytest.raises(ValueError, match="scan: lengths differ: a has 4, b has 3"):
         tenon.scan(lambda c, x: (c, None), 0.0, {"a": xs, "b": xs[:3]})
+    with pytest.raises(ValueError, match="scan: length is -1, which is negative"):
+        tenon.scan(lambda c, _: (c, c), np.ones(2), None, length=-1)
     with pytest.raises(TypeError, match="scan: length is needed when there are no sequences"):
         tenon.scan(lambda c, x: (c, None), 0.0)
     with pytest.raises(TypeError, match="scan: a sequence has rank 0, so it has no slices"):
