@@ -16,7 +16,7 @@ import numpy as np
 
 from tenon.runtime.call.entry_words import Guard
 from tenon.runtime.call.layout import Load, Test
-from tenon.runtime.reads.places import Place, made_of
+from tenon.runtime.reads.places import ItemPlace, Place, made_of
 from tenon.runtime.reads.reads import Reads
 
 GONE = (KeyError, IndexError, AttributeError, ValueError, TypeError)
@@ -173,6 +173,8 @@ def guard_at(place: Place | None, test: Test, expected: Any, itself: Any = None,
     """A check of what is in a place, or of an object itself; `None` where native code does not find it."""
     if place is None:
         return Guard(Load.constant, test, itself, index=index, expected=expected)
+    if isinstance(place, ItemPlace):
+        return None
     container = place.container
     if isinstance(container, CellType):
         return Guard(Load.cell, test, container, index=index, expected=expected)

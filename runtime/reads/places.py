@@ -41,6 +41,28 @@ class Place:
         return f"getattr({container}, {key})" if self.is_attribute else f"{container}[{key}]"
 
 
+@dataclass(frozen=True, eq=False)
+class ItemPlace(Place):
+    """The item `index` of a tuple that is in a place, which gets another tuple when that item is set."""
+
+    index: int = 0
+
+    def whole(self) -> Any:
+        """The tuple."""
+        return super().get()
+
+    def get(self) -> Any:
+        return self.whole()[self.index]
+
+    def set(self, value: Any) -> None:
+        items = [*self.whole()]
+        items[self.index] = value
+        super().set(tuple(items))
+
+    def expression(self, container: str, key: str) -> str:
+        return f"{super().expression(container, key)}[{self.index}]"
+
+
 class Holder:
     """A container that the function may change, as it was before."""
 

@@ -28,7 +28,7 @@ from tenon.runtime.arguments.tree import Structure, is_node
 from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.reads.code import asked_of, asked_of_self, slots_of, texts_of
 from tenon.runtime.reads.libraries import is_library
-from tenon.runtime.reads.places import Holder, Place, made_of, named
+from tenon.runtime.reads.places import Holder, ItemPlace, Place, made_of, named
 
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, enum.Enum, slice, range)
 _NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
@@ -178,6 +178,10 @@ class Reads:
         is_data = is_number or kind is np.ndarray or isinstance(value, np.generic)
         if data is not None and place is not None and is_data:
             self.data.append((place, value, bool(data)))
+        elif kind is tuple and place is not None and place.key in (data or ()) and {*map(type, value)} == {float}:
+            for index, number in enumerate(value):
+                item = ItemPlace(place.container, place.key, named(name, index), place.is_attribute, index)
+                self.data.append((item, number, True))
         elif isinstance(value, _CONSTANTS):
             if place is not None:
                 self.constants.append((place, value))
@@ -284,6 +288,7 @@ class Reads:
             self._visit(attributes["__wrapped__"], None, name)
         self._add_class(kind)
         data = getattr(kind, "TRACED_NUMBERS", None)
+        data = data.fget(value) if isinstance(data, property) and data.fget else data
         if _is_inner(kind) or (is_library(kind.__module__) and kind not in _NAMESPACES and not _is_own(kind)):
             return
         is_own = _is_own(kind)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import tenon
+from tenon.dialects.definition.value import Value
 from tenon.dialects.support.states import check_state
 from tenon.eager.changes import replace as replace_elements
 from tenon.eager.changes import restorer
@@ -29,8 +30,12 @@ class Steps:
     steps. If a step fails, parameters and state are as they were before it.
     """
 
-    TRACED_NUMBERS = ("lr",)
-    """What `tenon.trace` takes as inputs, since it changes from step to step."""
+    @property
+    def TRACED_NUMBERS(self) -> tuple[str, ...]:
+        """What `tenon.trace` takes as inputs, since it changes from step to step: the rate, and what schedules have
+        changed."""
+        changing = [name for name in self._rule.CHANGING if all(group[name] for group in self.param_groups)]
+        return ("lr", *[name for name in changing if any(name in self._changing(group) for group in self.param_groups)])
 
     def __init__(self, rule: Any, parameters: Any) -> None:
         self._rule = rule
@@ -150,7 +155,7 @@ class Steps:
     def _changing(self, group: dict[str, Any]) -> dict[str, Any]:
         """The settings that a schedule has changed, which are given to the program instead of being in it."""
         made = {name: (group[name], getattr(self._rule, name)) for name in self._rule.CHANGING}
-        return {name: now for name, (now, first) in made.items() if now != first and now and first}
+        return {name: now for name, (now, first) in made.items() if _is_traced(now) or (now != first and now and first)}
 
     def state_dict(self) -> dict[str, Any]:
         """Settings of the groups and the state, as dicts, lists, numbers and arrays."""
@@ -194,6 +199,11 @@ class Steps:
 
     def __repr__(self) -> str:
         return f"{self._rule!r}.over({sum(len(group['params']) for group in self.param_groups)} parameters)"
+
+
+def _is_traced(setting: Any) -> bool:
+    """Whether a setting, a number or several, is an input of the function that is traced."""
+    return any(isinstance(number, Value) for number in (setting if isinstance(setting, tuple) else (setting,)))
 
 
 def chosen_of(condition: Any, one: Any, other: Any) -> Any:

@@ -25,7 +25,7 @@ from tenon.eager.tape import Call, Leaf
 from tenon.eager.tensor import UsedGradient
 from tenon.eager.views import Link, View
 from tenon.runtime.arguments.arguments import WideFloat
-from tenon.runtime.reads.places import MISSING, Place
+from tenon.runtime.reads.places import MISSING, ItemPlace, Place
 from tenon.runtime.tracing.watch import watch
 from tenon.traces.reads import TensorReads
 from tenon.traces.symbols import DETACHED, TracedTensor, traced_kind, value_of
@@ -94,6 +94,8 @@ class Session:
     """Tensors whose `grad` was asked for before it was set."""
     gradients: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])
     """Tensors whose `grad` was set, and what to."""
+    _tuples: list[Any] = field(default_factory=list[Any])
+    """The tuples in places that hold stand-ins."""
     stepped: set[int] = field(default_factory=set[int])
     """Tensors that an optimizer has changed."""
     _entered: dict[int, _Before] = field(default_factory=dict[int, _Before])
@@ -121,6 +123,8 @@ class Session:
                 given.symbol = value
             if given.place is not None and given.tensor is None:
                 given.place.set(given.symbol)
+        parts = [i.place for i in self.inputs if isinstance(i.place, ItemPlace)]
+        self._tuples = [place.whole() for place in parts]
         self._enter_views()
 
     def _enter(self, tensor: Any) -> None:
@@ -264,6 +268,7 @@ class Session:
                 "tenon.random_uniform and its like, or draw them outside and pass them"
             )
         standing = {id(given.symbol) for given in self.inputs if given.place is not None}
+        standing |= {id(tuple_) for tuple_ in self._tuples}
         found: list[tuple[Place, Any]] = []
         for holder in self.reads.held:
             for key, old, new in holder.changes():

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -122,20 +123,27 @@ def test_steps_are_those_of_torch(name: str, settings: dict[str, Any]) -> None:
     [("SGD", {"momentum": 0.9}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("AdamW", {}), ("RAdam", {})],
 )
 def test_momentum_that_a_schedule_changes(name: str, settings: dict[str, Any]) -> None:
-    """It is an input of the program of a step, which is compiled once."""
+    """It is an input of the program of a step, which is compiled once, and of a traced function."""
     made: list[Any] = []
-    for library, rules in ((tenon, optim), (torch, torch.optim)):
+    for library, rules, is_traced in ((tenon, optim, False), (tenon, optim, True), (torch, torch.optim, False)):
         x = library.tensor(X.astype(np.float64), requires_grad=True)
         steps = getattr(rules, name)([x], lr=0.01, **settings)
         schedule = rules.lr_scheduler.OneCycleLR(steps, 0.1, total_steps=12)
-        for _ in range(12):
+
+        def step(x: Any, scale: Any, steps: Any = steps) -> None:
             steps.zero_grad()
-            (x**2 * library.tensor(X.astype(np.float64))).sum().backward()
+            (x**2 * scale).sum().backward()
             steps.step()
-            if _ < 11:
+
+        update = tenon.trace(step) if is_traced else step
+        for number in range(12):
+            with warnings.catch_warnings(action="error", category=UserWarning if is_traced else BytesWarning):
+                update(x, library.tensor(X.astype(np.float64)))  # one that is traced again and again warns
+            if number < 11:
                 schedule.step()
         made.append(x.detach().numpy())
-    np.testing.assert_allclose(*made, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(made[0], made[2], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(made[1], made[2], rtol=1e-6, atol=1e-8)
 
 
 def test_what_schedules_and_optimizers_refuse() -> None:
