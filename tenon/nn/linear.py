@@ -92,9 +92,10 @@ class _Table(Module):
                 )
             padding_idx %= num_embeddings
         self.padding_idx = padding_idx
-        self.weight: Array = generator_of(seed).standard_normal((num_embeddings, embedding_dim)).astype(dtype)
+        weight = generator_of(seed).standard_normal((num_embeddings, embedding_dim)).astype(dtype)
         if padding_idx is not None:
-            self.weight[padding_idx] = 0
+            weight[padding_idx] = 0
+        self.weight: Array = weight
 
     @classmethod
     def from_pretrained(cls, embeddings: Any, freeze: bool = True, **settings: Any) -> Self:

@@ -109,6 +109,9 @@ def test_attributes_of_a_module_that_nothing_learns() -> None:
     assert type(scores) is type(made[0].weight) is np.ndarray
     (own[0].weight ** 2).sum().backward()
     np.testing.assert_allclose(np.asarray(own[0].weight.grad), 2 * own[0].weight.detach(), rtol=1e-6)
+    for table in nn.Embedding(4, 2, padding_idx=1), nn.EmbeddingBag(4, 2, padding_idx=1):
+        assert table.weight[1].tolist() == [0.0, 0.0]
+        assert table.weight[0].tolist() != [0.0, 0.0]
     own[0].weight = own[0].weight * 2
     np.testing.assert_allclose(step(own, X)[1][0].weight, 2 * made[0].weight, rtol=1e-6)
 
