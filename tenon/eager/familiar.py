@@ -46,7 +46,7 @@ class Familiar(Parts):
 
     def stride(self, dim: int | None = None) -> Any:
         """How many elements lie between neighbours along each axis, or along one."""
-        steps = tuple([step // self._array.itemsize for step in self._laid.strides])
+        steps = tuple([step // self.dtype.itemsize for step in self._laid.strides])
         return steps if dim is None else steps[dim]
 
     def is_contiguous(self) -> bool:

@@ -50,7 +50,7 @@ class Interchange(Operators):
 
     @property
     def nbytes(self) -> int:
-        return self._array.nbytes
+        return self._array.size * self.dtype.itemsize
 
     def numpy(self) -> Array:
         """The elements as a NumPy array that shares the memory; raises `RuntimeError` for what requires a gradient.

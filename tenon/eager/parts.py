@@ -194,8 +194,10 @@ class Parts(Interchange):
 
     def contiguous(self) -> Any:
         """The tensor itself where it is in row-major order, otherwise a copy that is."""
-        if self._array.flags.c_contiguous:
+        if self._laid.flags.c_contiguous:
             return self
+        if self._is_traced:
+            return self.clone()
         array = np.ascontiguousarray(self._array)
         return self._computed((self,), array, call_of("contiguous", "clone", lambda v: (ops.identity(v[0]),)))
 

@@ -271,3 +271,23 @@ def test_a_critic_with_a_penalty_and_a_target(is_traced: bool) -> None:
         assert model.get_buffer("1.running_mean") is model[1].running_mean
         assert model.state_dict()["1.running_mean"].tolist() == [2.0] * 5
     np.testing.assert_allclose(*losses, rtol=1e-4)
+
+
+def test_what_a_traced_tensor_says_of_its_memory() -> None:
+    """And that it can be brought into order there."""
+
+    def described(library: Any, x: Any) -> Any:
+        y = x.transpose(0, 1)
+        facts = [
+            y.stride(),
+            y.stride(0),
+            y.is_contiguous(),
+            y.contiguous().is_contiguous(),
+            y.contiguous() is y,
+            y.nbytes,
+        ]
+        return y.contiguous().view(2, 6) * library.tensor([*facts[0], *map(float, facts[2:])])
+
+    expected = described(torch, torch.tensor(X))
+    for function in described, tenon.trace(described):
+        np.testing.assert_array_equal(function(tenon, tenon.tensor(X)), expected)
