@@ -48,6 +48,11 @@ def _is_inner(kind: type) -> bool:
     return _is_own(kind) and kind.__module__.split(".")[1] in ("dialects", "runtime", "traces")
 
 
+def _floats_in(value: Any) -> tuple[float, ...]:
+    """The items of a tuple of floats; of anything else, none."""
+    return value if type(value) is tuple and all(type(item) is float for item in value) else ()
+
+
 class Reads:
     """What was found: where the guards are, data in places, and containers that may be changed."""
 
@@ -178,8 +183,8 @@ class Reads:
         is_data = is_number or kind is np.ndarray or isinstance(value, np.generic)
         if data is not None and place is not None and is_data:
             self.data.append((place, value, bool(data)))
-        elif kind is tuple and place is not None and place.key in (data or ()) and {*map(type, value)} == {float}:
-            for index, number in enumerate(value):
+        elif data and place is not None and place.key in data and (numbers := _floats_in(value)):
+            for index, number in enumerate(numbers):
                 item = ItemPlace(place.container, place.key, named(name, index), place.is_attribute, index)
                 self.data.append((item, number, True))
         elif isinstance(value, _CONSTANTS):

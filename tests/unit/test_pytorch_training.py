@@ -278,7 +278,7 @@ def test_what_a_traced_tensor_says_of_its_memory() -> None:
 
     def described(library: Any, x: Any) -> Any:
         y = x.transpose(0, 1)
-        facts = [
+        facts: list[Any] = [
             y.stride(),
             y.stride(0),
             y.is_contiguous(),
