@@ -63,6 +63,21 @@ class ItemPlace(Place):
         return f"{super().expression(container, key)}[{self.index}]"
 
 
+def traced_numbers(value: Any) -> tuple[str, ...] | None:
+    """The names of the numbers that a traced function takes as inputs, of the state of an object of Tenon's; `None` of
+    others."""
+    names = getattr(type(value), "TRACED_NUMBERS", None)
+    return names.__get__(value) if isinstance(names, property) else names
+
+
+def item_places(place: Place, value: Any) -> list[ItemPlace]:
+    """The places of the items of what is in a place, if that is a tuple of floats; of anything else, none."""
+    if type(value) is not tuple or any(type(item) is not float for item in value):
+        return []
+    names = [named(place.name, index) for index in range(len(value))]
+    return [ItemPlace(place.container, place.key, name, place.is_attribute, i) for i, name in enumerate(names)]
+
+
 class Holder:
     """A container that the function may change, as it was before."""
 

@@ -28,7 +28,7 @@ from tenon.runtime.arguments.tree import Structure, is_node
 from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.reads.code import asked_of, asked_of_self, slots_of, texts_of
 from tenon.runtime.reads.libraries import is_library
-from tenon.runtime.reads.places import Holder, ItemPlace, Place, made_of, named
+from tenon.runtime.reads.places import Holder, Place, item_places, made_of, named, traced_numbers
 
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, enum.Enum, slice, range)
 _NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
@@ -46,11 +46,6 @@ def _is_own(kind: type) -> bool:
 def _is_inner(kind: type) -> bool:
     """Whether a class is one of the machinery, whose objects users do not change."""
     return _is_own(kind) and kind.__module__.split(".")[1] in ("dialects", "runtime", "traces")
-
-
-def _floats_in(value: Any) -> tuple[float, ...]:
-    """The items of a tuple of floats; of anything else, none."""
-    return value if type(value) is tuple and all(type(item) is float for item in value) else ()
 
 
 class Reads:
@@ -183,10 +178,8 @@ class Reads:
         is_data = is_number or kind is np.ndarray or isinstance(value, np.generic)
         if data is not None and place is not None and is_data:
             self.data.append((place, value, bool(data)))
-        elif data and place is not None and place.key in data and (numbers := _floats_in(value)):
-            for index, number in enumerate(numbers):
-                item = ItemPlace(place.container, place.key, named(name, index), place.is_attribute, index)
-                self.data.append((item, number, True))
+        elif data and place is not None and place.key in data and (items := item_places(place, value)):
+            self.data += [(item, item.get(), True) for item in items]
         elif isinstance(value, _CONSTANTS):
             if place is not None:
                 self.constants.append((place, value))
@@ -292,14 +285,12 @@ class Reads:
         if isinstance(attributes, dict) and "__wrapped__" in attributes:
             self._visit(attributes["__wrapped__"], None, name)
         self._add_class(kind)
-        data = getattr(kind, "TRACED_NUMBERS", None)
-        data = data.fget(value) if isinstance(data, property) and data.fget else data
         if _is_inner(kind) or (is_library(kind.__module__) and kind not in _NAMESPACES and not _is_own(kind)):
             return
         is_own = _is_own(kind)
         # all of it is read, by whatever takes it apart, or is its state
         is_whole = is_node(kind) or (is_own and self.has_inputs)
-        data = data if self.has_inputs else None
+        data = traced_numbers(value) if self.has_inputs else None
         for slot in slots_of(kind):
             if hasattr(value, slot):
                 if is_whole:
@@ -326,8 +317,7 @@ class Reads:
         if holder is not None:
             self._visit(holder.before[key], holder.place(key), named(name, key))
         else:
-            place = Place(owner, key, named(name, key), is_attribute=True)
-            self._visit(getattr(owner, key), place, named(name, key))
+            self._visit(getattr(owner, key), Place(owner, key, named(name, key), is_attribute=True), named(name, key))
 
     def _read_code(self, function: types.FunctionType) -> None:
         if (id(function), "") in self._members:
