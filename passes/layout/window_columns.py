@@ -22,7 +22,7 @@ FEW_VECTORS = 4
 
 def window_columns(x: Value, weight: Value, windows: Windows, counts: Sizes, machine: Machine) -> Value | None:
     """The convolution of `x` (n, groups, c, ...image) by `weight` (groups, f, c, ...window) as products of matrices;
-    `None` where windows are many, or too few for a vector, or filters are few."""
+    `None` where windows are many, or too few for a vector, or filters are few, or rows are long as they are."""
     if x.element_type not in (f32, f64) or machine.vector_bits == 0:
         return None
     n, groups, c = x.shape[:3]
@@ -30,6 +30,8 @@ def window_columns(x: Value, weight: Value, windows: Windows, counts: Sizes, mac
     lanes = machine.vector_bits // (8 * numpy_dtype(x.element_type).itemsize)
     if taps == 1 or filters < FEWEST_FILTERS or not lanes <= columns <= FEW_VECTORS * lanes:
         return None
+    if windows.stride[-1] == 1 and counts[-1] >= lanes * 3 // 2:
+        return None  # along a row, vectors are full without a copy
     # Windows of windows: element `out` of the window that starts at `tap` is element `tap` of window `out`.
     spans = [(count - 1) * step + span for count, step, span in zip(counts, windows.stride, windows.span, strict=True)]
     rest = tuple([span - size for span, size in zip(spans, x.shape[3:], strict=True)])
