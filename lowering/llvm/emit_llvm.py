@@ -107,7 +107,7 @@ class ModuleEmitter:
 
     def function(self, op: FuncOp) -> EmittedFunction:
         """The text of one function."""
-        parts = replace(self._shared, declarations={}, given_declarations={}, functions=[], shared_functions={})
+        parts = replace(self._shared, declarations={}, given_declarations={}, functions=[])
         text = _entry(op, parts) if op in self._entries else _function(op, parts, self._facts)
         return EmittedFunction(text, parts, _attributes(op))
 
@@ -133,18 +133,11 @@ class ModuleEmitter:
                 text.append(functions[op].text)
             else:
                 raise ValueError(f"emit_llvm: {op.name} at the top of a module has no lowering to LLVM")
-        parts = [function.parts for function in functions.values()]
-        return module_text([*text, *shared_functions(parts).values()], parts)
-
-
-def shared_functions(parts: Iterable[ModuleParts]) -> dict[str, str]:
-    """The functions that several others bring, by name."""
-    return {name: function for part in parts for name, function in part.shared_functions.items()}
+        return module_text(text, [function.parts for function in functions.values()])
 
 
 def module_text(text: Sequence[str], parts: Sequence[ModuleParts]) -> str:
-    """A module of functions and variables, with the other functions and declarations that they bring, but for those
-    that they share."""
+    """A module of functions and variables, with the other functions and declarations that they bring."""
     known = {line: None for part in parts for line in part.declarations}
     given = {name: line for part in reversed(parts) for name, line in part.given_declarations.items()}
     chunks = [function for part in parts for function in part.functions]

@@ -67,8 +67,6 @@ class ModuleParts:
     given_declarations: dict[str, str] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
     """What parts of functions became: functions of their own."""
-    shared_functions: dict[str, str] = field(default_factory=dict)
-    """By name, functions that others bring as well, each once in a module."""
     strides: dict[int, tuple[Attribute, tuple[int, ...]]] = field(default_factory=dict)
 
 

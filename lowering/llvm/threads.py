@@ -1,17 +1,15 @@
 """Parallel loops with the attribute `threads`: each of their iterations is a chunk that some thread runs.
 
 The body becomes a function of its own, `@kernel_0_chunk1`, which takes the values of the function around it that it
-uses and the number of its chunk; a second one, `@tenon_part1_ptr_ptr(ptr %context, i64 %chunk)`, takes it and these
-values out of a structure on the stack and calls it: one for all loops that capture values of the same types. So what is
-known of pointers stays known: they are parameters again, `noalias` where no other captured pointer reaches their
-memory. Stack slots of the body are of each chunk. The loop itself is a call of
-`void @tenon_parallel_for(ptr function, ptr context, i64 chunks)`, which returns when all chunks are done; it is left to
-the process.
+uses and the number of its chunk; a second one, `@kernel_0_part1(ptr %context, i64 %chunk)`, takes these values out of a
+structure on the stack and calls it. So what is known of pointers stays known: they are parameters again, `noalias`
+where no other captured pointer reaches their memory. Stack slots of the body are of each chunk. The loop itself is a
+call of `void @tenon_parallel_for(ptr function, ptr context, i64 chunks)`, which returns when all chunks are done; it is
+left to the process.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from xdsl.dialects import scf
@@ -28,7 +26,6 @@ from tenon.lowering.loop_passes.cut_loops import THREADS
 from tenon.passes.machine import ALIGNMENT
 
 _PARALLEL_FOR = "tenon_parallel_for"
-_POINTER_BYTES = 8
 _serial_loop = CONTROL_HANDLERS["scf.parallel"]
 
 
@@ -40,16 +37,18 @@ def _parallel(writer: FunctionWriter, op: Operation) -> None:
     if op.results:
         raise ValueError(f"emit_llvm: scf.parallel in {writer.name} has {len(op.results)} results and threads")
     captured = _Captured.of(writer, op)
-    chunk = f"{writer.name}_chunk{writer.fresh('')}"
-    context = captured.store(writer, chunk)
+    context = captured.store(writer)
     chunks = "1"
     for count in _counts(writer, op):
         chunks = _product(writer, chunks, count)
-    part = captured.part_name(writer.attributes)
+    number = writer.fresh("")
+    chunk, part = f"{writer.name}_chunk{number}", f"{writer.name}_part{number}"
     writer.declare(f"declare void @{_PARALLEL_FOR}(ptr, ptr, i64)")
     writer.effect(f"call void @{_PARALLEL_FOR}(ptr @{part}, ptr {context}, i64 {chunks})")
-    writer.module.functions.append(_chunk_function(writer, op, chunk, captured))
-    writer.module.shared_functions[part] = captured.load_and_call(part, writer.attributes)
+    writer.module.functions += [
+        _chunk_function(writer, op, chunk, captured),
+        captured.load_and_call(part, chunk, writer.attributes),
+    ]
 
 
 THREAD_HANDLERS: dict[str, Handler] = {"scf.parallel": _parallel}
@@ -79,39 +78,33 @@ class _Captured:
         return found
 
     def offsets(self) -> list[int]:
-        """Where each value lies in the structure, behind the function of a chunk, and how long that is."""
-        offsets, end = [], _POINTER_BYTES
+        """Where each value lies in the structure, and how long that is."""
+        offsets, end = [], 0
         for value_type in self.types.values():
             alignment = _alignment(value_type)
             start = -(-end // alignment) * alignment
             offsets.append(start)
             end = start + _bytes(value_type)
-        return [*offsets, end]
+        return [*offsets, max(end, 1)]
 
-    def store(self, writer: FunctionWriter, chunk: str) -> str:
-        """Put the function of a chunk and the values into a structure on the stack; its pointer."""
+    def store(self, writer: FunctionWriter) -> str:
+        """Put the values into a structure on the stack; its pointer."""
         *offsets, size = self.offsets()
         context = writer.stack_slot(size)
-        writer.effect(f"store ptr @{chunk}, ptr {context}, align {_POINTER_BYTES}")
         for offset, (text, value_type) in zip(offsets, self.types.items(), strict=True):
             slot = writer.offset_pointer(context, str(offset), "i8")
             writer.effect(f"store {value_type.text} {text}, ptr {slot}, align {_alignment(value_type)}")
         return context
 
-    def part_name(self, attributes: str) -> str:
-        """The name of the function that the pool calls: by its attributes and the types of the values."""
-        types = [re.sub(r"\W", "_", value_type.text) for value_type in self.types.values()]
-        return "_".join([f"tenon_part{attributes.removeprefix('#')}", *types])
-
-    def load_and_call(self, part: str, attributes: str) -> str:
+    def load_and_call(self, part: str, chunk: str, attributes: str) -> str:
         """The function that the pool calls."""
-        lines, arguments = [f"  %chunk_function = load ptr, ptr %context, align {_POINTER_BYTES}"], []
+        lines, arguments = [], []
         for number, (offset, value_type) in enumerate(zip(self.offsets()[:-1], self.types.values(), strict=True)):
             text = value_type.text
             lines.append(f"  %p{number} = getelementptr inbounds i8, ptr %context, i64 {offset}")
             lines.append(f"  %a{number} = load {text}, ptr %p{number}, align {_alignment(value_type)}")
             arguments.append(f"{text} %a{number}")
-        call = f"  call void %chunk_function({', '.join([*arguments, 'i64 %chunk'])})"
+        call = f"  call void @{chunk}({', '.join([*arguments, 'i64 %chunk'])})"
         return braces(
             f"define internal void @{part}(ptr noalias readonly %context, i64 %chunk) {attributes} {{",
             [*lines, call, "  ret void"],

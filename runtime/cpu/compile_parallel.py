@@ -21,10 +21,10 @@ from typing import Self
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from tenon.lowering.llvm.emit_llvm import EmittedFunction, ModuleEmitter, brings_text, module_text, shared_functions
+from tenon.lowering.llvm.emit_llvm import EmittedFunction, ModuleEmitter, brings_text, module_text
 from tenon.runtime.cpu.compile import Target, optimized, parsed, pass_builder, pass_manager, target_machine
 from tenon.runtime.cpu.llvm_lock import emitted, run_passes
-from tenon.runtime.cpu.llvm_parts import Passes, declaration, hidden, references
+from tenon.runtime.cpu.llvm_parts import Passes, hidden, references
 from tenon.runtime.python_state import quick_switches
 
 LINES_OF_A_PART = 500
@@ -63,8 +63,6 @@ class ObjectCompiler:
         self._parts = {passes: _Part(passes) for passes in Passes}
         self._readers: dict[FuncOp, EmittedFunction] = {}
         """The functions that read variables of the module: compiled where these are defined, at the end."""
-        self._shared: set[str] = set()
-        """The functions that others bring as well, and that a part has by now."""
         self._workers = workers
 
     def add(self, op: FuncOp) -> None:
@@ -112,14 +110,7 @@ class ObjectCompiler:
         ]
         texts = [function.text for function in part.functions.values()]
         parts = [function.parts for function in part.functions.values()]
-        shared = [self._shared_function(*named) for named in shared_functions(parts).items()]
-        return hidden(module_text([*variables.values(), *declarations, *texts, *shared], parts))
-
-    def _shared_function(self, name: str, text: str) -> str:
-        """The definition of a function in the first part that has it, and declarations in the others."""
-        is_new = name not in self._shared
-        self._shared.add(name)
-        return text if is_new else declaration(text.partition("\n")[0])
+        return hidden(module_text([*variables.values(), *declarations, *texts], parts))
 
 
 class Workers:

@@ -96,11 +96,11 @@ def _module(lines: _Text, names: set[str], variables: list[str]) -> str:
     """The functions `names` as a module of their own; both modules see each other's functions, nobody else does."""
     defined = [lines.functions[name] for name in lines.functions if name in names]
     called = {name: None for body in defined for name in sorted(_references(body) & lines.functions.keys() - names)}
-    declared = [declaration(lines.functions[name][0]) for name in called]
+    declared = [_declaration(lines.functions[name][0]) for name in called]
     bodies = ["\n".join([hidden(body[0]), *body[1:]]) for body in defined]
     return "\n".join([*variables, *bodies, *declared, *lines.common, ""])
 
 
-def declaration(header: str) -> str:
+def _declaration(header: str) -> str:
     """Of a function whose definition starts with `header`."""
     return hidden(header).replace("define", "declare", 1).rstrip().removesuffix("{")

@@ -190,48 +190,6 @@ def test_functions_that_read_variables_are_compiled_where_these_are_defined():
     np.testing.assert_array_equal(y, [2, 6, 10, 14])
 
 
-def _threaded(name, op):
-    return f"""
-  func.func private @{name}(%x: memref<64xf32>, %y: memref<64xf32>) attributes {{kernel}} {{
-    %zero = arith.constant 0 : index
-    %step = arith.constant 16 : index
-    %end = arith.constant 64 : index
-    "scf.parallel"(%zero, %end, %step) <{{operandSegmentSizes = array<i32: 1, 1, 1, 0>}}> ({{
-    ^bb0(%i: index):
-      %a = vector.load %x[%i] : memref<64xf32>, vector<16xf32>
-      %b = arith.{op} %a, %a : vector<16xf32>
-      vector.store %b, %y[%i] : memref<64xf32>, vector<16xf32>
-      scf.reduce
-    }}) {{threads}} : (index, index, index) -> ()
-    func.return
-  }}"""
-
-
-THREADED = f"""
-builtin.module {{{_threaded("kernel_0", "addf")}{_threaded("kernel_1", "mulf")}
-  func.func @main(%x: memref<64xf32>, %y: memref<64xf32>) {{
-    func.call @kernel_0(%x, %y) : (memref<64xf32>, memref<64xf32>) -> ()
-    func.call @kernel_1(%y, %x) : (memref<64xf32>, memref<64xf32>) -> ()
-    func.return
-  }}
-}}
-"""
-
-
-def test_loops_that_capture_the_same_types_share_what_the_pool_calls():
-    module = parse(THREADED)
-    text = emit_llvm(module)
-    assert text.count("call void @tenon_parallel_for(ptr @tenon_part0_ptr_ptr, ") == 2
-    assert text.count("define internal void @tenon_part") == 1
-    codes = _compiled(module, 2)
-    assert len(codes) == 3
-    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-    code = load_program(codes, host_target())
-    entry_point(code.entry())((ctypes.c_void_p * 2)(x.ctypes.data, y.ctypes.data))
-    np.testing.assert_array_equal(y, 2.0 * np.arange(64))
-    np.testing.assert_array_equal(x, 4.0 * np.arange(64) ** 2)
-
-
 @pytest.mark.parametrize("threads", [1, 2])
 def test_what_llvm_says_of_any_part_is_raised(traced, monkeypatch, threads):
     monkeypatch.setattr(parallel_code, "hidden", lambda text: text.replace("ret void", "ret i32"))

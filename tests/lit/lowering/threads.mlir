@@ -25,18 +25,15 @@ func.func private @kernel_0(%x: memref<64xf32>, %o: memref<64xf32>) attributes {
   func.return
 }
 // CHECK:      define internal void @kernel_0(ptr noalias {{.*}}%a0, ptr noalias {{.*}}%a1)
-// CHECK-NEXT: entry:
-// CHECK-NEXT:   %[[CONTEXT:.*]] = alloca [32 x i8], align 64
-// CHECK-NEXT:   %[[FIRST:.*]] = load float, ptr %a0
-// CHECK-NEXT:   store ptr @[[CHUNK:.*]], ptr %[[CONTEXT]], align 8
+// CHECK:        %[[CONTEXT:.*]] = alloca [24 x i8], align 64
+// CHECK:        %[[FIRST:.*]] = load float, ptr %a0
 // CHECK:        store float %[[FIRST]], ptr %{{.*}}
-// CHECK:        call void @tenon_parallel_for(ptr @[[PART:tenon_part._ptr_float_ptr]], ptr %[[CONTEXT]], i64 8)
+// CHECK:        call void @tenon_parallel_for(ptr @kernel_0_part[[N:.*]], ptr %[[CONTEXT]], i64 8)
 // CHECK-NEXT:   ret void
-// CHECK:      define internal void @[[PART]](ptr noalias readonly %context, i64 %chunk)
-// CHECK-NEXT:   %[[FUNCTION:.*]] = load ptr, ptr %context, align 8
-// CHECK:        load float
-// CHECK:        call void %[[FUNCTION]](ptr %a0, float %a1, ptr %a2, i64 %chunk)
-// CHECK:      define internal void @[[CHUNK]](ptr noalias align 4 dereferenceable(256) %a0, float %a1, ptr noalias align 4 dereferenceable(256) %a2, i64 %chunk)
+// CHECK:      define internal void @kernel_0_chunk{{.*}}(ptr noalias align 4 dereferenceable(256) %a0, float %a1, ptr noalias align 4 dereferenceable(256) %a2, i64 %chunk)
 // CHECK:        alloca [32 x i8], align 64
 // CHECK-NEXT:   mul nsw i64 %chunk, 8
+// CHECK:      define internal void @kernel_0_part{{.*}}(ptr noalias readonly %context, i64 %chunk)
+// CHECK:        load float
+// CHECK:        call void @kernel_0_chunk{{.*}}(ptr %a0, float %a1, ptr %a2, i64 %chunk)
 // CHECK:      declare void @tenon_parallel_for(ptr, ptr, i64)
