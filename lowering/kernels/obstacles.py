@@ -91,7 +91,7 @@ def _body_obstacle(statement: Statement, loop: int) -> str | None:
     }
     if statement.kinds[loop] is LoopKind.REDUCTION:
         varying.update(statement.accumulators)
-    can_gather = _can_gather(statement)
+    can_gather = _can_gather(statement, loop)
     for op in statement.body.ops:
         depends = any(operand in varying for operand in op.operands)
         match op:
@@ -115,11 +115,11 @@ def _body_obstacle(statement: Statement, loop: int) -> str | None:
 _FEW_INSTRUCTIONS = (math.AbsFOp, math.FmaOp, math.SqrtOp, math.CopySignOp, math.FloorOp, math.CeilOp, math.AbsIOp)
 
 
-def _can_gather(statement: Statement) -> bool:
-    """Whether lanes may read at an index of their own, which takes a load for each: where functions of many
-    instructions are computed of what is read or beside it, which would be computed lane by lane as well. All else LLVM
-    vectorizes as well, if it is worth it."""
-    if LoopKind.REDUCTION in statement.kinds:
+def _can_gather(statement: Statement, loop: int) -> bool:
+    """Whether lanes along `loop`, of so many iterations as are known, may read at an index of their own, which takes a
+    load for each: where functions of many instructions are computed of what is read or beside it, which would be
+    computed lane by lane as well. All else LLVM vectorizes as well, if it is worth it."""
+    if LoopKind.REDUCTION in statement.kinds or isinstance(statement.extents[loop], Size):
         return False
     written = {root_of(output.buffer) for output in statement.outputs}
     if any(root_of(load.memref) in written for load in statement.body_loads()):

@@ -85,7 +85,7 @@ OTHER_CODE: dict[str, Any] = {
 }
 """For each knob that changes what is compiled, a value that does."""
 
-OTHER_GPU_CODE: dict[str, Any] = {"tf32": True}
+OTHER_GPU_CODE: dict[str, Any] = {"tf32": True, "deterministic": False}
 """The same of knobs that change what is compiled for a GPU alone."""
 
 SAME_CODE: dict[str, Any] = {
