@@ -303,8 +303,8 @@ class DataLoader:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state_dict` was asked for. Raises `ValueError` for the state of other batches: of another seed,
-        `shuffle`, `batch_size` or number of examples or batches; and for one that lacks something, but the number of
-        batches, which former ones had not."""
+        `shuffle`, `batch_size` or number of examples or batches; or one that lacks an entry (`batches` may be missing:
+        older states do not have it)."""
         check_state("DataLoader", state, [name for name in self.state_dict() if name != "batches"])
         for name, own in self._order_settings().items():
             if int(state.get(name, own)) != own:

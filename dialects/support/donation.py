@@ -18,7 +18,7 @@ from tenon.dialects.support.user_place import shown
 class Donation:
     """Which argument of which function an array was, and on which line of the user's."""
 
-    __slots__ = ("argument", "code", "function", "held", "instruction")
+    __slots__ = ("argument", "code", "function", "held", "instruction", "is_lost")
 
     argument: str
     function: str
@@ -26,16 +26,12 @@ class Donation:
     instruction: int | None
     held: Any
     """What the memory belongs to, if it is not the array's own."""
+    is_lost: bool
+    """Whether the call failed when it might have begun to overwrite the array; left out where it was native."""
 
     def __repr__(self) -> str:
         place = None if self.code is None or self.instruction is None else (self.code, self.instruction)
         return f"<donated as {self.argument} of {self.function}{shown(place)}>"
-
-
-class LostDonation(Donation):
-    """One of a call that failed when it might have begun to overwrite the array."""
-
-    __slots__ = ()
 
 
 def is_donated(array: np.ndarray[Any, Any]) -> bool:
@@ -73,8 +69,9 @@ def refuse_donated(array: Any, where: str) -> None:
     if donation is None:
         return
     said = str(donation)[1:-1]
-    if isinstance(donation, LostDonation):
+    if getattr(donation, "is_lost", False):
         raise RuntimeError(f"{where}: the array was {said}, and that call failed, so that its elements are lost")
     raise RuntimeError(
-        f"{where}: the array was {said}, and a result has its memory; use that result, or copy the array before"
+        f"{where}: the array was {said}, and a result has its memory, unless that call failed; use that "
+        "result, or copy the array before"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 
@@ -12,5 +12,15 @@ def check_state(what: str, state: Any, needed: Collection[str]) -> None:
         raise TypeError(f"{what}: the state is a {type(state).__name__} where a dict is needed")
     if lacking := [name for name in needed if name not in state]:
         raise ValueError(
-            f"{what}: the state lacks {', '.join(lacking)}; it has {', '.join(map(str, state)) or 'nothing'}"
+            f"{what}: the state lacks {_some(lacking)}; it has {_some(list(map(str, state))) or 'nothing'}"
         )
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of names, and how many more there are."""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
+_MOST_NAMES = 8
+"""Names that a message lists: a model's state may have thousands."""

@@ -12,7 +12,7 @@ from typing import Any
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`, did you mean 'softmax'`, to end a message with; nothing where no name in `known` is like `name`."""
-    similar = get_close_matches(name, list(known), n=1)
+    similar = get_close_matches(name, [other for other in known if other != name], n=1)
     return f", did you mean {similar[0]!r}" if similar else ""
 
 

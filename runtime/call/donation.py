@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tenon.dialects.support.donation import Donation, LostDonation, give_away
+from tenon.dialects.support.donation import Donation, give_away
 from tenon.dialects.support.user_place import Place
 from tenon.runtime.call.loaded import native_call
 from tenon.runtime.cpu.python_objects import ARRAY
@@ -37,26 +37,24 @@ class Donated(NamedTuple):
     def lost(self, arrays: Sequence[Any], positions: Sequence[int], place: Place) -> None:
         """Mark the arguments of a call that failed when it might have begun to overwrite those at `positions`."""
         for position in positions:
-            array, name = arrays[position], self.names[position]
-            if type(array) is np.ndarray:
-                self.taken(array, name, place)
-            else:
-                give_away(array, self._said(LostDonation(), name, place))
+            self.taken(arrays[position], self.names[position], place, is_lost=True)
 
-    def _said(self, donation: Donation, argument: str, place: Place) -> Donation:
+    def _donation(self, argument: str, place: Place, is_lost: bool) -> Donation:
+        donation = Donation()
         donation.function, donation.argument, donation.held = self.function, argument, None
         donation.code, donation.instruction = (None, None) if place is None else place
+        donation.is_lost = is_lost
         return donation
 
-    def taken(self, array: Any, argument: str, place: Place) -> Any:
+    def taken(self, array: Any, argument: str, place: Place, *, is_lost: bool = False) -> Any:
         """Another array in the place of an argument, which is marked."""
+        donation = self._donation(argument, place, is_lost)
         if type(array) is not np.ndarray:
-            give_away(array, self._said(Donation(), argument, place))
+            give_away(array, donation)
             return array.view()
         if native_call() is None:  # it is not known how arrays lie in memory
             return array
         made = array.view()
-        donation = self._said(Donation(), argument, place)
         donation.held = array.base
         array.flags.writeable = False
         base = ctypes.c_size_t.from_address(id(array) + ARRAY.offsets["base"])

@@ -16,7 +16,7 @@ from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import is_on_gpu, on_host, plain_array
 from tenon.dialects.support.suggestion import did_you_mean
 from tenon.eager.modes import is_traced
-from tenon.eager.parameters import CALLS, Offered, adopt, buffer_of, holds, parameter_of
+from tenon.eager.parameters import CALLS, Offered, adopt, as_arrays, buffer_of, holds, parameter_of
 from tenon.eager.recording import Stored
 from tenon.eager.tensor import Tensor
 from tenon.runtime.arguments.tree import like_sequence
@@ -111,9 +111,10 @@ class LayerArray:
             value = module.__dict__[self.name]
         except KeyError:
             raise AttributeError(self.name) from None  # which the module's `__getattr__` goes on from
-        if type(value) is np.ndarray and CALLS.journal is None and id(module) in _MADE and not is_traced():
+        is_array = type(value) is np.ndarray and value.dtype.kind not in "USO"
+        if is_array and CALLS.journal is None and id(module) in _MADE and not is_traced():
             return buffer_of(value) if self.name in module.buffer_names else module.offered(self.name)
-        return value
+        return as_arrays(value) if type(value) is Offered and is_traced() else value
 
     def __set__(self, module: ModuleTree, value: Any) -> None:
         vars(module)[self.name] = value
@@ -126,8 +127,8 @@ class LayerArray:
 def note_array(kind: type, name: str) -> None:
     """Have an attribute in which modules of a class have an array be one of a layer, if the class is or extends one."""
     own = next((base for base in kind.__mro__ if base.__module__.startswith("tenon.")), None)
-    if own is not None and own.__module__ not in _NO_LAYERS and not hasattr(own, name):
-        setattr(own, name, LayerArray(name))
+    if own is not None and own.__module__ not in _NO_LAYERS and not hasattr(kind, name):
+        setattr(kind, name, LayerArray(name))
 
 
 _NO_LAYERS = {"tenon.nn.module", "tenon.nn.container"}

@@ -97,20 +97,17 @@ class Symbol(_Base):
 
     def __setitem__(self, key: Any, values: Any) -> None:
         mask: Any = key
-        rest = self.shape[np.ndim(key) :]
-        if (
-            isinstance(key, Stored)
-            and mask.dtype == bool
-            and mask.shape == self.shape[: mask.ndim]
-            and np.ndim(values) <= len(rest)
-        ):
+        is_mask = isinstance(key, Stored) and mask.dtype == bool and mask.shape == self.shape[: mask.ndim]
+        if is_mask and np.ndim(values) <= self.ndim - mask.ndim:
+            rest = self.ndim - mask.ndim
             given = values if isinstance(values, Stored) else self._new(np.asarray(values, self.dtype))
 
             def update(v: Sequence[Any]) -> tuple[Any, ...]:
-                rows = v[1].reshape(*v[1].shape, *[1] * len(rest))
-                return (ops.select(rows, v[2].astype(v[0].dtype), v[0]),)
+                rows = v[1].reshape(*v[1].shape, *[1] * rest)
+                row = ops.broadcast_to(v[2].astype(v[0].dtype), shape=v[0].shape[v[1].ndim :])
+                return (ops.select(rows, row, v[0]),)
 
-            call = call_of("set", ("set where", len(rest)), update)
+            call = call_of("set", ("set where", rest), update)
             write(self, lambda: None, lambda: call, (self, key, given), "x[mask] = value")
             return
         _refuse_mask(key)

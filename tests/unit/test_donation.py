@@ -49,7 +49,7 @@ USES: dict[str, Callable[[Any], Any]] = {
 def test_a_donated_array_is_refused(use: str) -> None:
     _, given, result, line = stepped()
     kept = result.copy()
-    words = rf"the array was donated as p of <lambda> \({__file__}:{line}\), and a result has its memory; use"
+    words = rf"the array was donated as p of <lambda> \({__file__}:{line}\), and a result has its memory, unless"
     for _ in range(3):
         with pytest.raises(RuntimeError, match=words):
             USES[use](given)
@@ -178,7 +178,7 @@ def test_what_a_failed_call_might_have_overwritten_is_refused() -> None:
         else:
             with pytest.raises(np.linalg.LinAlgError, match=r"tenon\.inv: singular"):
                 inverse(x)
-        with pytest.raises(RuntimeError, match="the array was donated as x of <lambda>"):
+        with pytest.raises(RuntimeError, match=r"the array was donated as x of <lambda> .*that call failed"):
             tenon.exp(x)
 
 

@@ -215,3 +215,16 @@ def test_bad_input_is_named() -> None:
     for function in (lambda x: tenon.svd(x)[0].sum(), lambda x: tenon.qr(x, mode="complete")[0].sum()):
         with pytest.raises(ValueError, match=r"of x of shape \(5, 3\), the gradient needs"):
             tenon.grad(function)(TALL[0])
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_triangles_are_substituted_with_and_without_lapack(upper: bool) -> None:
+    """What elimination with exchanges of rows loses where solutions grow."""
+    torch = pytest.importorskip("torch")
+    a, b = RANDOM.normal(size=(60, 60)), RANDOM.normal(size=(60, 2))
+    wanted = torch.linalg.solve_triangular(torch.tensor(a), torch.tensor(b), upper=upper).numpy()
+    function = tenon.jit(lambda a, b: linalg.solve_triangular(a, b, upper=upper))
+    np.testing.assert_allclose(function(a, b), wanted, rtol=1e-9, atol=1e-12 * np.abs(wanted).max())
+    with tenon.knobs.override(interpret=True):
+        found = tenon.jit(lambda a, b: linalg.solve_triangular(a, b, upper=upper))(a, b)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12 * np.abs(wanted).max())

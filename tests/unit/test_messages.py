@@ -35,7 +35,7 @@ def stepped(steps: Any) -> Any:
 
 
 MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
-    (lambda: tenon.round(X, decimals=400), ValueError, "tenon.round: decimals is 400 where one from -38 to 38"),
+    (lambda: tenon.round(X, decimals=400), ValueError, "tenon.round: decimals is 400 where -38 to 38"),
     (lambda: tenon.unique(X, dim=5), ValueError, "unique: dim is 5, which is no axis of shape"),
     (lambda: optim.lr_scheduler.StepLR(sgd_of(1), 3).load_state_dict({}), ValueError, "the state lacks made; it has"),
     (lambda: sgd_of(1).load_state_dict({"state": []}), ValueError, "SGD: the state lacks param_groups; it has state"),

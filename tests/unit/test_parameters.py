@@ -349,3 +349,27 @@ def test_tapes_that_do_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
         counts.append(len(known_tapes._KNOWN))
     assert counts == [1, 1, 1, 1, 2]
+
+
+def test_attributes_that_were_read_are_arrays_to_functions_around_them() -> None:
+    layer, x = nn.Linear(3, 2), np.ones((1, 3), np.float32)
+    function = tenon.jit(lambda x: x @ layer.weight.T)
+    before = function(x)
+    assert layer.weight.shape == (2, 3)
+    np.testing.assert_array_equal(function(x), before)
+    with tenon.no_grad():
+        layer.weight.mul_(2)
+    np.testing.assert_array_equal(function(x), 2 * before)
+
+
+def test_attributes_of_a_class_that_extends_a_layer_are_its_own() -> None:
+    class Scaled(nn.Linear):
+        def __init__(self) -> None:
+            super().__init__(3, 2)
+            self.scale, self.names = np.ones(2, np.float32), np.array(["a", "b"])
+
+    layer = Scaled()
+    assert (layer.scale.shape, list(layer.names)) == ((2,), ["a", "b"])
+    assert not hasattr(nn.Linear, "scale")
+    with pytest.raises(AttributeError, match=r"Linear has no attribute 'scale'$"):
+        getattr(nn.Linear(3, 2), "scale")  # noqa: B009

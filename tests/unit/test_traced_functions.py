@@ -623,3 +623,36 @@ def test_a_change_through_a_view_of_what_is_no_argument_is_refused() -> None:
         plus_one(whole[:2])
     np.testing.assert_array_equal(whole.numpy(), POINTS)
     np.testing.assert_array_equal(plus_one(whole).numpy(), POINTS + 1)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        lambda i, m: ([0, 1], slice(None)),
+        lambda i, m: (i, 1),
+        lambda i, m: (slice(None), [0, 2]),
+        lambda i, m: (np.array([0, 1]), slice(0, 2)),
+        lambda i, m: m,
+    ],
+    ids=["list", "tensor", "columns", "array", "mask"],
+)
+def test_what_is_assigned_by_any_kind_of_subscript(key: Any) -> None:
+    def function(x: Any, i: Any, m: Any) -> Any:
+        y = x.clone()
+        y[key(i, m)] = 5
+        return y
+
+    x, i, m = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([0, 2]), np.array([True, False, True, False])
+    wanted = x.copy()
+    wanted[key(i, m)] = 5
+    np.testing.assert_array_equal(tenon.trace(function)(*map(tenon.tensor, (x, i, m))), wanted)
+
+
+def test_a_value_that_does_not_fit_rows_of_a_mask_is_refused() -> None:
+    def function(x: Any, m: Any) -> Any:
+        y = x.clone()
+        y[m] = np.ones(5, np.float32)
+        return y
+
+    with pytest.raises(ValueError, match="cannot be repeated to 1"):
+        tenon.trace(function)(tenon.tensor(np.zeros((4, 1), np.float32)), tenon.tensor(np.ones(4, bool)))

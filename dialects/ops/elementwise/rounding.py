@@ -69,7 +69,7 @@ class RoundOp(WholeNumberOp):
         # The power of ten by which elements are scaled is computed with.
         most = 308 if element == f64 else 38
         if is_float(element) and abs(decimals) > most:
-            raise InferenceError(f"decimals is {decimals} where one from -{most} to {most} is needed, of {element}")
+            raise InferenceError(f"decimals is {decimals} where -{most} to {most} is allowed for {element}")
         return element
 
     @classmethod

@@ -108,7 +108,17 @@ class SolveTrianglesOp(MatrixOp):
 
     @staticmethod
     def compute(a: Any, b: Any, *, upper: bool, unitriangular: bool) -> Any:
-        return np.linalg.solve(_triangle(a, upper, unitriangular), b)
+        if not unitriangular and not np.diagonal(a, axis1=-2, axis2=-1).all():
+            raise np.linalg.LinAlgError("Singular matrix")
+        wide = np.promote_types(a.dtype, np.float64)
+        a, x = a.astype(wide), b.astype(wide)
+        rows = range(a.shape[-1])
+        for i in reversed(rows) if upper else rows:
+            known = slice(i + 1, None) if upper else slice(i)
+            x[..., i, :] -= np.matmul(a[..., i, None, known], x[..., known, :])[..., 0, :]
+            if not unitriangular:
+                x[..., i, :] /= a[..., i, i, None]
+        return x.astype(b.dtype)
 
     @staticmethod
     def vjp(g: Value, out: Value, a: Value, b: Value, *, upper: bool, unitriangular: bool) -> tuple[Any, ...]:
@@ -221,10 +231,3 @@ def _solved(op: Any, name: str, a: Value, b: Value, **settings: Any) -> Any:
         raise ValueError(f"{name}: a has shape {a.shape} and b {b.shape} where (..., n, n) and (..., n, k) is needed")
     stacks = broadcast([("a", a.shape[:-2]), ("b", b.shape[:-2])]) or ()
     return op.apply(*[ops.broadcast_to(x, shape=(*stacks, *x.shape[-2:])) for x in (a, b)], **settings)
-
-
-def _triangle(a: Any, upper: bool, unitriangular: bool) -> Any:
-    """The triangle of arrays that counts."""
-    diagonal = int(unitriangular)
-    triangle = np.triu(a, diagonal) if upper else np.tril(a, -diagonal)
-    return triangle + np.eye(a.shape[-1], dtype=a.dtype) if unitriangular else triangle

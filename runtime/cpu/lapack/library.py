@@ -6,6 +6,7 @@ import ctypes
 import sys
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 
 _FORMS = {"scipy_{}_64_": 64, "{}_64_": 64, "{}64_": 64, "scipy_{}_": 32, "{}_": 32}
@@ -38,7 +39,10 @@ def library(needed: tuple[str, ...]) -> Library | None:
         handle = ctypes.CDLL(spec.origin)
     except OSError:
         return None
+    said = getattr(import_module(spec.name), "_ilp64", None)
     for form, bits in _FORMS.items():
+        if said is not None and said != (bits == 64):
+            continue  # a library with integers of 64 bits may have plain names
         if all(hasattr(handle, form.format(name)) for name in needed):
             return Library(handle, form, bits)
     return None
