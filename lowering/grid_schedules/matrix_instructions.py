@@ -82,12 +82,13 @@ class _Steps:
         down, across = warps_of(tile.rows, tile.columns)
         steps += cut_rows(row, tile.rows, tile.rows // down) + _columns(column, tile.columns, tile.columns // across)
         depth = self.instruction.fragments["a"].shape[1]
-        bytes_ = bytes_of_piece(nest.machine, tile, STAGES, DEPTH, LONGEST)
+        operands = ((product.left, row, tile.rows), (product.right, column, tile.columns))
+        copies = ASYNC if all(is_asynchronous(nest, access, axis, reduced) for access, axis, _ in operands) else ""
+        # What else is under way is in registers of the threads, which have no room for longer pieces.
+        bytes_ = bytes_of_piece(nest.machine, tile, STAGES, DEPTH, LONGEST) if copies else DEPTH
         piece = min(bytes_ // product.left.access.element_bytes, -(-nest.extents[reduced] // depth) * depth)
         outer, inner, whole = (f"{reduced}{name}" for name in "oif")
         steps += [Split(reduced, piece, (outer, inner)), Split(inner, depth, (f"{reduced}u", whole))]
-        operands = ((product.left, row, tile.rows), (product.right, column, tile.columns))
-        copies = ASYNC if all(is_asynchronous(nest, access, axis, reduced) for access, axis, _ in operands) else ""
         for access, axis, size in operands:
             steps += packed_operand(nest, access, {axis: size, reduced: piece}, reduced, outer, copies)
         steps += [*packed_results(nest, [access.buffer for access, _, _ in operands]), Contract(whole, "mma")]

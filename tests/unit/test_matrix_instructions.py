@@ -215,6 +215,25 @@ def test_large_tiles_compile_without_spills(architecture: str) -> None:
     assert all((kernel.spilled, kernel.stack) == (0, 0) for kernel in kernels)
 
 
+@needs_nvrtc
+@pytest.mark.parametrize(("dtype", "size"), [(BF16, 8191), (np.int8, 8192)], ids=["bf16", "i8"])
+def test_few_rows_compile_without_spills(dtype: type, size: int) -> None:
+    """Pieces that go to shared memory by way of registers: odd rows, and i8 whose neighbours are columns."""
+    sums = np.int32 if dtype is np.int8 else dtype
+    case = Case(
+        lambda a, b: tenon.matmul(a.astype(sums), b.astype(sums)),
+        [np.broadcast_to(np.zeros((), dtype), shape) for shape in ((64, size), (size, size))],
+        np.matmul,
+        machine=GPUS["sm_90"],
+    )
+    module = lowered(case)
+    listed = steps(module)
+    assert any(step.startswith("contract(") for step in listed)
+    assert not any("copy=async" in step for step in listed)
+    kernels = compiled(module, "sm_90").values()
+    assert all((kernel.spilled, kernel.stack) == (0, 0) for kernel in kernels)
+
+
 def test_more_shared_memory_than_is_declared() -> None:
     module = lowered(CASES["120x128x128_nn"])
     (kernel,) = kernels(module)
