@@ -314,7 +314,7 @@ class Knobs:
     deterministic = _decision(
         "TENON_DETERMINISTIC",
         "give results on a GPU that are the same bits in each call; 0 lets threads add floats at computed places in "
-        "whatever order they come, which is faster",
+        "whatever order they come, without sorting",
     )
     cuda_graphs = _flag("TENON_CUDA_GRAPHS", "launch calls on the same memory of a GPU as CUDA graphs", default=True)
     cuda_sync = _flag("TENON_CUDA_SYNC", "wait for each kernel on a GPU, so that errors name the one that failed")

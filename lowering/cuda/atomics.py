@@ -2,7 +2,8 @@
 exchanging an element for as long as another thread was faster.
 
 Of 64-bit integers in shared memory the hardware adds no more than halves: a sum of halves that wraps around hands its
-carry on, so that the two halves are right when all additions are done. Nobody reads the element before."""
+carry on, so that the two halves are right when all additions are done. A barrier is between them and who reads the
+element."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ class AtomicCode(UpdateCode):
         self.builder.add(memref.StoreOp.get(value, target, place))
 
     def _combine_with_result(self, copy: SSAValue, place: Sequence[SSAValue]) -> None:
-        """Combine an element of the copy with that of the result, unless nothing was combined there."""
+        """Combine an element of the copy with that of the result: of integers, unless nothing was combined there."""
         value = self.builder.value(memref.LoadOp.get(copy, place))
         neutral = self.builder.constant(self.monoid.identity(self.element), self.element)
         changed = self.compare(UNEQUAL, value, neutral) if isinstance(self.element, IntegerType) else None
