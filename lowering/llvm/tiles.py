@@ -123,7 +123,8 @@ class _Plan:
         current: Configuration | None = None
         for ops in _units(block):
             if any(map(_launches, ops)):
-                self.configure_inside(ops)
+                if any(map(_has_tiles, ops)):
+                    self.configure_inside(ops)
                 current = None
             elif current is not None and self.extend(current, ops):
                 continue

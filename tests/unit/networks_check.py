@@ -322,7 +322,10 @@ def expected_with_tolerance(network: Network, data: Data) -> Expected:
                 network, data, torch.float64, Oracle(side * eps * (8 if np.dtype(dtype).itemsize == 2 else 128))
             )
             jumps = [j + abs(m - y) for j, m, y in zip(jumps, moved, exact, strict=True)]
-    rounded = [expected_of(network, _disturbed(data, 2 * eps, network.seed), torch.float64, plain)]
+    rounded = [
+        expected_of(network, _disturbed(data, 2 * eps, network.seed + number), torch.float64, plain)
+        for number in range(DISTURBED)
+    ]
     if plain.has_gates:
         rounded.append(expected_of(network, data, torch.float64, Oracle(rounding=eps)))
     if network.dtype != "f64":
@@ -333,6 +336,9 @@ def expected_with_tolerance(network: Network, data: Data) -> Expected:
                 raise
     # Second derivatives are sums of products of first ones, which may all cancel.
     cancelled = 1.0 if network.mode == "hvp" else 0.0
+    if network.equal and network.dtype == "f64":
+        # So may what is equal everywhere, which a norm divides by the root of 1e-5; no result in this dtype shows it.
+        cancelled += 512.0
     allowed: list[Array] = []
     for number, (y, jump) in enumerate(zip(exact, jumps, strict=True)):
         errors = [float((abs(r[number] - y) - 2 * jump).max(initial=0)) for r in rounded]
@@ -355,6 +361,8 @@ def _disturbed(data: Data, size: float, seed: int) -> Data:
     return Data(mapped(moved, data.weights), moved(data.x), moved(data.targets), data.direction)
 
 
+DISTURBED = 3
+"""How often weights and input are moved at random: one time may hit upon what cancels."""
 INTERPRETED_WORK = 20_000
 """Networks of no more products are interpreted, too."""
 
