@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from math import prod
 
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr
 
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.contract.windows import Sizes, Windows, places
 from tenon.dialects.ops.move.padding import PadOp
 from tenon.dialects.types.types import f32, f64, numpy_dtype
+from tenon.passes.layout.forms import contracted
 from tenon.passes.machine import Machine
 
 MOST_USED = 0.8
@@ -44,17 +45,8 @@ def channel_lanes(x: Value, weight: Value, windows: Windows, counts: Sizes, mach
     extents = (n, blocks, *counts, lanes, *windows.size)
     d = [AffineExpr.dimension(i) for i in range(len(extents))]
     out, channel, taps = d[2 : 2 + rank], d[2 + rank], d[3 + rank :]
-    indices = (
-        (d[0], d[1], *places(out, taps, windows.stride, windows.dilation), channel),
-        (d[1], *taps, channel),
-        tuple(d[: 3 + rank]),
-    )
-    total = ops.contract(
-        (images, filters),
-        maps=tuple([AffineMap(len(extents), 0, index) for index in indices]),
-        extents=extents,
-        shape=extents[: 3 + rank],
-    )
+    place = (d[0], d[1], *places(out, taps, windows.stride, windows.dilation), channel)
+    total = contracted(extents, [(images, place), (filters, (d[1], *taps, channel))], d[: 3 + rank])
     total = ops.transpose(total, permutation=(0, 1, 2 + rank, *range(2, 2 + rank)))
     return ops.reshape(total, shape=(n, groups, 1, *counts))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr
 
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.contract.windows import Sizes, Windows, places, scaled
@@ -18,6 +18,7 @@ from tenon.dialects.ops.elementwise.constant import CastOp
 from tenon.dialects.ops.move.padding import PadOp
 from tenon.dialects.ops.move.shape import ReshapeOp
 from tenon.dialects.types.types import element_of
+from tenon.passes.layout.forms import contracted
 
 FEWEST_CHANNELS = 16
 """Of the image and of the result, below which matrices are mostly empty."""
@@ -52,16 +53,13 @@ def channels_last(x: Value, weight: Value, windows: Windows, counts: Sizes) -> V
     tap = taps[0]
     for size, inner in zip(windows.size[1:], taps[1:], strict=True):
         tap = scaled(tap, size) + inner
-    indices = ((image_of, *at, channel), (tap, filter_of, channel), (image_of, filter_of, *out))
     behind = range(3, 3 + rank)
     images = ops.transpose(image_before, permutation=(0, 1, *behind, 2))
     filters = ops.transpose(weight_before, permutation=(*behind, 0, 1, 2))
-    factors = (
-        ops.reshape(images, shape=(n, *image, c)).astype(Float32Type()),
-        ops.reshape(filters, shape=(prod(windows.size), weight.shape[1], c)).astype(Float32Type()),
-    )
-    maps = tuple([AffineMap(len(extents), 0, index) for index in indices])
-    total = ops.contract(factors, maps=maps, extents=extents, shape=(n, weight.shape[1], *along))
+    images = ops.reshape(images, shape=(n, *image, c)).astype(Float32Type())
+    filters = ops.reshape(filters, shape=(prod(windows.size), weight.shape[1], c)).astype(Float32Type())
+    factors = [(images, (image_of, *at, channel)), (filters, (tap, filter_of, channel))]
+    total = contracted(extents, factors, (image_of, filter_of, *out))
     if in_one:
         total = ops.sliding_windows(total, window=(counts[-1],), stride=(width,))
     return ops.reshape(total, shape=(n, 1, weight.shape[1], *counts))

@@ -19,7 +19,7 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -32,6 +32,7 @@ from tenon.dialects.types.types import is_static
 from tenon.passes.layout.channel_lanes import channel_lanes
 from tenon.passes.layout.channels_last import channels_last
 from tenon.passes.layout.filter_lanes import filter_lanes
+from tenon.passes.layout.forms import contracted
 from tenon.passes.layout.minimal_filtering import minimal_filtering
 from tenon.passes.layout.weight_gradient import weight_gradient_by_channels
 from tenon.passes.layout.window_columns import window_columns
@@ -149,16 +150,8 @@ def _of_single_elements(x: Value, weight: Value, counts: Sizes) -> Value:
     extents = (n, groups, weight.shape[1], prod(image), c)
     d = [AffineExpr.dimension(i) for i in range(len(extents))]
     tap = [AffineExpr.constant(0)] * len(image)
-    total = ops.contract(
-        (ops.reshape(x, shape=(n, groups, c, prod(image))), weight),
-        maps=(
-            AffineMap(len(extents), 0, (d[0], d[1], d[4], d[3])),
-            AffineMap(len(extents), 0, (d[1], d[2], d[4], *tap)),
-            AffineMap(len(extents), 0, tuple(d[:4])),
-        ),
-        extents=extents,
-        shape=extents[:4],
-    )
+    row = ops.reshape(x, shape=(n, groups, c, prod(image)))
+    total = contracted(extents, [(row, (d[0], d[1], d[4], d[3])), (weight, (d[1], d[2], d[4], *tap))], d[:4])
     return ops.reshape(total, shape=(*extents[:3], *counts))
 
 
@@ -268,10 +261,5 @@ def _phase_along_rows(
         scaled(i, step) + start if start else scaled(i, step)
         for i, step, start in zip((row, column), steps, phase, strict=True)
     ]
-    indices = ((n, groups, at, c, *outer, place), (groups, f, c, *taps, *tap), (n, groups, f, *out))
-    return ops.contract(
-        (images, weight),
-        maps=tuple([AffineMap(len(extents), 0, index) for index in indices]),
-        extents=extents,
-        shape=extents[: rank + 2],
-    )
+    factors = [(images, (n, groups, at, c, *outer, place)), (weight, (groups, f, c, *taps, *tap))]
+    return contracted(extents, factors, (n, groups, f, *out))

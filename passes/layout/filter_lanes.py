@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from math import prod
 
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr
 
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.contract.windows import Sizes, Windows, places
 from tenon.dialects.support.frozen_arguments import is_frozen
 from tenon.dialects.types.types import f32, f64, numpy_dtype
+from tenon.passes.layout.forms import contracted
 from tenon.passes.machine import Machine
 
 BLOCK_VECTORS = 2
@@ -55,17 +56,9 @@ def _by_blocks(x: Value, weight: Value, windows: Windows, counts: Sizes, block: 
     at = dict(zip(order, d, strict=False))
     filter_of, channel, tap = d[len(order)], d[len(order) + 1], d[len(order) + 2 :]
     out = [at[f"o{i}"] for i in range(rank)]
-    indices = (
-        (at["n"], at["g"], channel, *places(out, tap, windows.stride, windows.dilation)),
-        (at["g"], at["b"], channel, *tap, filter_of),
-        d[: len(order) + 1],
-    )
-    total = ops.contract(
-        (x, by_block),
-        maps=tuple([AffineMap(len(extents), 0, tuple(index)) for index in indices]),
-        extents=extents,
-        shape=extents[: len(order) + 1],
-    )
+    image_of = (at["n"], at["g"], channel, *places(out, tap, windows.stride, windows.dilation))
+    weight_of = (at["g"], at["b"], channel, *tap, filter_of)
+    total = contracted(extents, [(x, image_of), (by_block, weight_of)], d[: len(order) + 1])
     back = [order.index(name) for name in ("n", "g", "b")]
     along = [order.index(f"o{i}") for i in range(rank)]
     total = ops.transpose(total, permutation=(*back, len(order), *along))

@@ -13,18 +13,18 @@ group of rows, which is why it can be turned off: `filtering`, an option of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr
 
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.contract.windows import Sizes, Windows, moved, places
 from tenon.dialects.support.frozen_arguments import is_frozen
 from tenon.dialects.types.types import f32, f64, numpy_dtype
+from tenon.passes.layout.forms import contracted
 from tenon.passes.machine import Machine
 
 FEWEST_CHANNELS = 16
@@ -75,7 +75,7 @@ def _filtered(x: Value, weight: Value, windows: Windows, counts: Sizes, group: i
     extents = (n, groups, points, c, *outer, rows, width, group + TAPS - 1)
     d = [AffineExpr.dimension(i) for i in range(len(extents))]
     place = (*d[:2], *d[3:-3], d[-3] * group + d[-1], d[-2])
-    image = _contracted(extents, [(x, place), (to_image.astype(dtype), (d[2], d[-1]))], tuple(d[:-1]))
+    image = contracted(extents, [(x, place), (to_image.astype(dtype), (d[2], d[-1]))], tuple(d[:-1]))
     image = ops.reshape(image, shape=(n, groups, points, c, *outer, rows * width))
 
     rank = len(taps)
@@ -88,13 +88,13 @@ def _filtered(x: Value, weight: Value, windows: Windows, counts: Sizes, group: i
     out, channel, tap = d[4 : 4 + rank + 1], d[5 + rank], d[6 + rank :]
     place = places(out, tap, _without_rows(windows.stride), _without_rows(windows.dilation))
     weight_index = (d[1], d[3], d[2], channel, *tap) if by_point else (d[1], d[2], channel, *tap[:-1], d[3], tap[-1])
-    product = _contracted(extents, [(image, (*d[:2], d[3], channel, *place)), (filters, weight_index)], (*d[:4], *out))
+    product = contracted(extents, [(image, (*d[:2], d[3], channel, *place)), (filters, weight_index)], (*d[:4], *out))
 
     # (n, groups, f, ...outer, rows, group, counts[-1])
     extents = (n, groups, f, *counts[:-2], rows, group, counts[-1], points)
     d = [AffineExpr.dimension(i) for i in range(len(extents))]
     place = (*d[:3], d[-1], *d[3:-4], d[-4] * width + d[-2])
-    result = _contracted(extents, [(product, place), (to_result.astype(dtype), (d[-3], d[-1]))], tuple(d[:-1]))
+    result = contracted(extents, [(product, place), (to_result.astype(dtype), (d[-3], d[-1]))], tuple(d[:-1]))
     result = ops.reshape(result, shape=(n, groups, f, *counts[:-2], rows * group, counts[-1]))
     return moved(result, (0, 0), (counts[-2] - rows * group, 0))
 
@@ -106,7 +106,7 @@ def _filters(weight: Value, matrix: Matrix) -> Value:
     extents = (groups, f, c, *taps, len(matrix), columns, rows, columns)
     d = [AffineExpr.dimension(i) for i in range(len(extents))]
     spread = np.einsum("ik,lm->klim", matrix, np.eye(columns)).astype(numpy_dtype(weight.element_type))
-    return _contracted(extents, [(weight, (*d[:-4], *d[-2:])), (spread, (*d[-2:], *d[-4:-2]))], d[:-2])
+    return contracted(extents, [(weight, (*d[:-4], *d[-2:])), (spread, (*d[-2:], *d[-4:-2]))], d[:-2])
 
 
 def _filters_by_point(weight: Value, matrix: Matrix) -> Value:
@@ -116,24 +116,11 @@ def _filters_by_point(weight: Value, matrix: Matrix) -> Value:
     d = [AffineExpr.dimension(i) for i in range(len(extents))]
     own = (d[0], *d[2:-2], d[-1], d[-2])
     by_point = matrix.astype(numpy_dtype(weight.element_type))
-    return _contracted(extents, [(weight, own), (by_point, (d[1], d[-1]))], d[:-1])
+    return contracted(extents, [(weight, own), (by_point, (d[1], d[-1]))], d[:-1])
 
 
 def _without_rows(sizes: Sizes) -> Sizes:
     return (*sizes[:-2], sizes[-1])
-
-
-def _contracted(
-    extents: Sizes, factors: Sequence[tuple[Any, Sequence[AffineExpr]]], result: Sequence[AffineExpr]
-) -> Value:
-    """The contraction over loops of `extents` of `factors` with their indices, at the loops in `result`."""
-    indices = [*[index for _, index in factors], result]
-    return ops.contract(
-        tuple([ops.asarray(factor) for factor, _ in factors]),
-        maps=tuple([AffineMap(len(extents), 0, tuple(index)) for index in indices]),
-        extents=extents,
-        shape=tuple([extents[loop.position] for loop in result if isinstance(loop, AffineDimExpr)]),
-    )
 
 
 @cache

@@ -17,6 +17,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.iteration_space import Subscript
 from tenon.dialects.ops.contract.windows import Sizes, places, scaled
+from tenon.passes.layout.forms import contracted
 from tenon.passes.machine import Machine
 
 LITTLE_WORK = 1 << 16
@@ -149,17 +150,11 @@ def _by_blocks(gradient: _Gradient, at: int, block: int, rows: int) -> Value:
     blocked = ops.reshape(gradient.operands[at], shape=(*shape[: ahead + 2], blocks, block, *shape[ahead + 3 :]))
     order = (0, 1, 2, *range(4, 4 + rank), 3)
     blocked = ops.transpose(blocked, permutation=(*range(ahead), *[ahead + axis for axis in order]))
-    indices = [
-        (*own, image, group, channels, *spatial[at], last),
-        (*rest, image, group, other, *spatial[1 - at]),
-        (*example, *d[: 5 + rank]),
+    factors = [
+        (blocked, (*own, image, group, channels, *spatial[at], last)),
+        (gradient.operands[1 - at], (*rest, image, group, other, *spatial[1 - at])),
     ]
-    total = ops.contract(
-        (blocked, gradient.operands[1 - at]),
-        maps=tuple([AffineMap(len(extents), 0, index) for index in indices]),
-        extents=extents,
-        shape=extents[: first + 5 + rank],
-    )
+    total = contracted(extents, factors, (*example, *d[: 5 + rank]))
     if total.shape[first] == 1:
         total = ops.reshape(total, shape=(*gradient.batch, *total.shape[first + 1 :]))
     else:
