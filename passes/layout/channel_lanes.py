@@ -16,8 +16,8 @@ from xdsl.ir.affine import AffineExpr
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.contract.windows import Sizes, Windows, places
 from tenon.dialects.ops.move.padding import PadOp
-from tenon.dialects.types.types import f32, f64, numpy_dtype
-from tenon.passes.layout.forms import contracted
+from tenon.dialects.types.types import numpy_dtype
+from tenon.passes.layout.forms import contracted, float_lanes
 from tenon.passes.machine import Machine
 
 MOST_USED = 0.8
@@ -29,11 +29,11 @@ MOST_USED_OF_LARGE = 0.75
 def channel_lanes(x: Value, weight: Value, windows: Windows, counts: Sizes, machine: Machine) -> Value | None:
     """The convolution of `x` (n, groups, 1, ...image) by `weight` (groups, 1, 1, ...window) with vectors along groups;
     `None` where groups have several channels or do not fill vectors, windows step, or rows are long."""
-    if x.element_type not in (f32, f64) or machine.vector_bits == 0 or weight.shape[1:3] != (1, 1):
+    lanes = float_lanes(x, machine)
+    if not lanes or weight.shape[1:3] != (1, 1):
         return None
     n, groups = x.shape[:2]
-    itemsize = numpy_dtype(x.element_type).itemsize
-    lanes, is_near = machine.vector_bits // (8 * itemsize), prod(x.shape) * itemsize <= machine.l2
+    is_near = prod(x.shape) * numpy_dtype(x.element_type).itemsize <= machine.l2
     is_narrow = counts[-1] < lanes and counts[-1] <= (MOST_USED if is_near else MOST_USED_OF_LARGE) * x.shape[-1]
     if groups % lanes or not is_narrow or windows.stride[-1] > 1:
         return None

@@ -16,24 +16,22 @@ from xdsl.ir.affine import AffineExpr
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.contract.windows import Sizes, Windows, places
 from tenon.dialects.support.frozen_arguments import is_frozen
-from tenon.dialects.types.types import f32, f64, numpy_dtype
-from tenon.passes.layout.forms import contracted
+from tenon.dialects.types.types import numpy_dtype
+from tenon.passes.layout.forms import FEW_VECTORS, contracted, float_lanes
 from tenon.passes.machine import Machine
 
 BLOCK_VECTORS = 2
 """Vectors of filters in a block: beside so few, a tile has as many rows as let loads keep ahead of products."""
 FEWEST_WINDOWS = 128
 """Windows below which putting the weight in order costs too much, unless it is done once."""
-FEW_VECTORS = 4
-"""Vectors of windows up to which an image has few."""
 
 
 def filter_lanes(x: Value, weight: Value, windows: Windows, counts: Sizes, machine: Machine) -> Value | None:
     """The convolution of `x` (n, groups, c, ...image) by `weight` (groups, f, c, ...window) with vectors along filters;
     `None` where these do not fill blocks, or others do as well."""
-    if x.element_type not in (f32, f64) or machine.vector_bits == 0:
+    lanes = float_lanes(x, machine)
+    if not lanes:
         return None
-    lanes = machine.vector_bits // (8 * numpy_dtype(x.element_type).itemsize)
     block = BLOCK_VECTORS * lanes
     is_full = weight.shape[1] % block == 0
     is_prepared = is_frozen(weight.ssa) or x.shape[0] * prod(counts) >= FEWEST_WINDOWS

@@ -1,4 +1,4 @@
-"""What the forms of convolutions share."""
+"""What the forms of convolutions share: contractions told by loops, and how well images fill vectors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.contract.windows import Sizes
+from tenon.dialects.types.types import f32, f64, numpy_dtype
+from tenon.passes.machine import Machine
+
+FEW_VECTORS = 4
+"""Vectors of windows up to which an image has few: as many as a tile is wide."""
+
+
+def float_lanes(x: Value, machine: Machine) -> int:
+    """How many elements of `x` a vector holds; 0 where these are not f32 or f64, or do not fit one."""
+    if x.element_type not in (f32, f64):
+        return 0
+    return machine.vector_bits // (8 * numpy_dtype(x.element_type).itemsize)
 
 
 def contracted(

@@ -11,23 +11,21 @@ from math import prod
 
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.contract.windows import Sizes, Windows, moved
-from tenon.dialects.types.types import f32, f64, numpy_dtype
+from tenon.passes.layout.forms import FEW_VECTORS, float_lanes
 from tenon.passes.machine import Machine
 
 FEWEST_FILTERS = 128
 """Filters that read a copy of a window often enough for it to cost little."""
-FEW_VECTORS = 4
-"""Vectors of windows up to which an image has few: as many as a tile is wide."""
 
 
 def window_columns(x: Value, weight: Value, windows: Windows, counts: Sizes, machine: Machine) -> Value | None:
     """The convolution of `x` (n, groups, c, ...image) by `weight` (groups, f, c, ...window) as products of matrices;
     `None` where windows are many, or too few for a vector, or filters are few, or rows are long as they are."""
-    if x.element_type not in (f32, f64) or machine.vector_bits == 0:
+    lanes = float_lanes(x, machine)
+    if not lanes:
         return None
     n, groups, c = x.shape[:3]
     filters, columns, taps = weight.shape[1], prod(counts), prod(windows.size)
-    lanes = machine.vector_bits // (8 * numpy_dtype(x.element_type).itemsize)
     if taps == 1 or filters < FEWEST_FILTERS or not lanes <= columns <= FEW_VECTORS * lanes:
         return None
     if windows.stride[-1] == 1 and counts[-1] >= lanes * 3 // 2:

@@ -259,6 +259,13 @@ def test_vectors_along_channels(geometry: Geometry) -> None:
     check(geometry)
 
 
+def test_elements_wider_than_vectors() -> None:
+    x, weight = np.zeros((1, 3, 34, 34)), np.zeros((64, 3, 7, 7))
+    module = tenon.jit(lambda x, weight: tenon.conv2d(x, weight, stride=2)).trace(x, weight).module.clone()
+    run_passes(new_context(), module, ["decompose", 'convolution-forms{machine="vector-bits=32"}'])
+    assert not any(op.name == "tenon.contract" for op in module.walk())
+
+
 AS_COLUMNS = [
     Geometry(2, 1, 5, 128, (14, 13), (3, 3), (2, 2), (1, 1), (1, 1)),
     Geometry(1, 2, 3, 128, (11, 6), (3, 2), (1, 1), (2, 1), (1, 0)),
