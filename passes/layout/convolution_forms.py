@@ -1,12 +1,13 @@
 """`convolution-forms`: gives convolutions the forms that run faster, the same sums over loops that vectors fill.
 
 Before: tensor ops, decomposed. After: the same, where each `tenon.convolution`, and each contraction that is the
-gradient of a convolution's weight, has the form that is fastest on the machine: vectors along channels (`channel_lanes`
-for channels by themselves, `weight_gradient`), windows as columns of a matrix (`window_columns`), vectors along filters
-(`filter_lanes`), minimal filtering (`minimal_filtering`), blocks as channels where windows are whole blocks, a
-convolution for each place between two windows, all rows of an image one behind the other, or, with `matrices`, products
-of matrices along channels that come last (`channels_last`). Vectors run along the last spatial dimension otherwise,
-where neighbours must be neighbours in memory, and many."""
+gradient of a convolution's weight, has the form that is fastest on the machine: a product over channels along all of an
+image where windows have one element, vectors along channels (`channel_lanes` for channels by themselves,
+`weight_gradient`), windows as columns of a matrix (`window_columns`), vectors along filters (`filter_lanes`), minimal
+filtering (`minimal_filtering`), blocks as channels where windows are whole blocks, a convolution for each place between
+two windows, all rows of an image one behind the other, or, with `matrices`, products of matrices along channels that
+come last (`channels_last`). Vectors run along the last spatial dimension otherwise, where neighbours must be neighbours
+in memory, and many."""
 
 from __future__ import annotations
 
