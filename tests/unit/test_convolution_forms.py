@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
 
 import tenon
 from tenon.dialects.families import ContractionOp
@@ -104,6 +105,14 @@ def geometries(draw: st.DrawFn) -> Geometry:
     )
 
 
+def in_form(geometry: Geometry, options: str = "") -> ModuleOp:
+    """A convolution behind the pass `convolution-forms` with these options."""
+    x, weight, _ = geometry.arrays()
+    module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
+    run_passes(new_context(), module, ["decompose", f"convolution-forms{options}"])
+    return module
+
+
 def check(geometry: Geometry) -> None:
     x, weight, g = geometry.arrays()
 
@@ -139,18 +148,14 @@ FILTERED = [
 @pytest.mark.parametrize("geometry", FILTERED)
 def test_filtering_along_rows(geometry: Geometry) -> None:
     """Groups of 4 rows; the last one of 29, 5 and 14 rows is not full, and images are narrow, too."""
-    x, weight, _ = geometry.arrays()
-    module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
-    run_passes(new_context(), module, ["decompose", "convolution-forms"])
-    assert sum(isinstance(op, ContractOp) for op in module.walk()) == 4
+    assert sum(isinstance(op, ContractOp) for op in in_form(geometry).walk()) == 4
     check(geometry)
 
 
 @pytest.mark.parametrize("geometry", [FILTERED[1], FILTERED[3]])
 def test_large_filters_lie_together_by_point(geometry: Geometry) -> None:
     x, weight, _ = arrays = geometry.arrays()
-    module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
-    run_passes(new_context(), module, ["decompose", 'convolution-forms{machine="l2=256"}'])
+    module = in_form(geometry, '{machine="l2=256"}')
     filters = [(shape_of(op.results[0].type) or ())[:3] for op in module.walk() if isinstance(op, ContractOp)]
     assert (geometry.groups, 6, geometry.filters) in filters
     (result,) = executable(module, "cpu").run([x, weight])
@@ -194,12 +199,9 @@ NARROW = [
 @pytest.mark.parametrize("geometry", NARROW)
 def test_rows_one_behind_the_other(geometry: Geometry) -> None:
     """An image for each place between two windows that some window reaches: 4, 6, 1 and 2 of them."""
-    x, weight, _ = geometry.arrays()
-    module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
-    run_passes(new_context(), module, ["decompose", "convolution-forms"])
     steps = zip(geometry.stride[-2:], geometry.window[-2:], strict=True)
     phases = int(np.prod([min(step, taps) for step, taps in steps]))
-    assert sum(isinstance(op, ContractOp) for op in module.walk()) == phases
+    assert sum(isinstance(op, ContractOp) for op in in_form(geometry).walk()) == phases
     check(geometry)
 
 
@@ -214,10 +216,7 @@ BLOCKS = [
 
 @pytest.mark.parametrize("geometry", BLOCKS)
 def test_places_in_blocks_are_channels(geometry: Geometry) -> None:
-    x, weight, _ = geometry.arrays()
-    module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
-    run_passes(new_context(), module, ["decompose", "convolution-forms"])
-    blocks = [op for op in module.walk() if op.name == "tenon.transpose"]
+    blocks = [op for op in in_form(geometry).walk() if op.name == "tenon.transpose"]
     assert [len(shape_of(op.results[0].type) or ()) for op in blocks] == [3 + 2 * len(geometry.image)] * 2
     check(geometry)
 
@@ -233,10 +232,7 @@ ALONG_FILTERS = [
 @pytest.mark.parametrize("geometry", ALONG_FILTERS)
 def test_vectors_along_filters(geometry: Geometry) -> None:
     """Windows that step, and few windows; with groups and dilation, in one to three dimensions."""
-    x, weight, _ = geometry.arrays()
-    module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
-    run_passes(new_context(), module, ["decompose", "convolution-forms"])
-    (product,) = [op for op in module.walk() if isinstance(op, ContractOp)]
+    (product,) = [op for op in in_form(geometry).walk() if isinstance(op, ContractOp)]
     assert [*(shape_of(product.results[0].type) or ())][-1] == 32
     check(geometry)
 
@@ -251,10 +247,7 @@ ALONG_CHANNELS = [
 @pytest.mark.parametrize("geometry", ALONG_CHANNELS)
 def test_vectors_along_channels(geometry: Geometry) -> None:
     """Channels by themselves, in rows shorter than a vector; padding is put around the transposed image."""
-    x, weight, _ = geometry.arrays()
-    module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
-    run_passes(new_context(), module, ["decompose", "convolution-forms"])
-    (total,) = [op for op in module.walk() if isinstance(op, ContractOp)]
+    (total,) = [op for op in in_form(geometry).walk() if isinstance(op, ContractOp)]
     assert [*(shape_of(total.results[0].type) or ())][-1] == 16
     check(geometry)
 
@@ -277,10 +270,7 @@ AS_COLUMNS = [
 @pytest.mark.parametrize("geometry", AS_COLUMNS)
 def test_windows_as_columns(geometry: Geometry) -> None:
     """Few windows and many filters: a product of matrices, whatever windows step, and elements are apart."""
-    x, weight, _ = geometry.arrays()
-    module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
-    run_passes(new_context(), module, ["decompose", "convolution-forms"])
-    (product,) = [op for op in module.walk() if isinstance(op, ContractionOp)]
+    (product,) = [op for op in in_form(geometry).walk() if isinstance(op, ContractionOp)]
     assert [*(shape_of(product.results[0].type) or ())][-1] == int(np.prod(geometry.counts()))
     check(geometry)
 
