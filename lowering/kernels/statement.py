@@ -362,6 +362,6 @@ def _copy_as_generic(op: memref.CopyOp) -> linalg.ops.GenericOp:
     return _as_generic(op, (op.source,), op.destination, None)
 
 
-def is_index_of(value: SSAValue | None, loop: int) -> bool:
-    """Whether `value` is the `linalg.index` of `loop`."""
+def is_index_of(value: SSAValue | None, loop: int | None) -> bool:
+    """Whether `value` is the `linalg.index` of `loop`; nothing is that of `None`."""
     return value is not None and isinstance(value.owner, linalg.ops.IndexOp) and value.owner.dim.value.data == loop

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import arith, vector
-from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, IntegerAttr, VectorType, i1, i32, i64
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, VectorType, i1, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tenon.lowering.kernels.selection import Selection, slice_of
@@ -19,7 +19,7 @@ from tenon.lowering.kernels.statement import Statement
 from tenon.lowering.loop_ir.builder import INDEX, LoopBuilder, Position, Steps, vector_op, vector_type
 from tenon.lowering.nests.body import ONE_LANE, BodyEmitter, Lanes, Point, Reads
 from tenon.lowering.nests.statement_loops import Range, StatementLoops
-from tenon.lowering.nests.transposed_tiles import shuffle
+from tenon.lowering.nests.transposed_tiles import lane_of, shuffle
 from tenon.lowering.schedules.schedule_attribute import Schedule
 
 _LESS, _NOT_LESS = 2, 5  # slt, sge
@@ -153,17 +153,7 @@ class SelectedLanes:
             turned = shuffle(self.builder, value, value, mask), shuffle(self.builder, place, place, mask)
             value, place = self._better(value, place, *turned)
             distance >>= 1
-        return self._first(value), self._first(place)
-
-    def _first(self, lanes: SSAValue) -> SSAValue:
-        assert isinstance(lanes.type, VectorType)
-        return self.builder.value(
-            vector.ExtractOp.create(
-                operands=(lanes,),
-                result_types=(lanes.type.element_type,),
-                properties={"static_position": DenseArrayBase.from_list(i64, [0])},
-            )
-        )
+        return lane_of(self.builder, value, 0), lane_of(self.builder, place, 0)
 
     def _outputs(self, point: Point, value: SSAValue, place: SSAValue, initial: Sequence[SSAValue]) -> list[SSAValue]:
         """What is selected at a position, or the initial values where nothing was better."""

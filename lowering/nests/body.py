@@ -341,11 +341,11 @@ class BodyEmitter:
     ) -> SSAValue:
         indices = [values.get(index, index) for index in op.indices]
         wide = [isinstance(index.type, VectorType) for index in indices]
-        contiguous = any(wide) and not any(wide[:-1]) and is_index_of(op.indices[-1], lanes.loop or 0)
+        contiguous = any(wide) and not any(wide[:-1]) and is_index_of(op.indices[-1], lanes.loop)
         if contiguous:
-            indices[-1] = self._builder.index(point.indices[lanes.loop or 0])
-        buffer = self._buffers.get(op.memref)
-        source = op.memref
+            assert lanes.loop is not None
+            indices[-1] = self._builder.index(point.indices[lanes.loop])
+        source, buffer = op.memref, self._buffers.get(op.memref)
         if buffer is not None:
             assert buffer.memref is not None, f"{op.memref.type} is read before it is written"
             source, indices = buffer.memref, [indices[dim] for dim in buffer.dims]

@@ -116,19 +116,16 @@ def loaded_lanes(builder: LoopBuilder, source: SSAValue, indices: Sequence[SSAVa
     wide: Any = vector_type(element, width)
     result = builder.constant(DenseIntOrFPElementsAttr.from_list(wide, [0]), wide)
     for lane in range(width if active is None else active):
-        position = {"static_position": DenseArrayBase.from_list(i64, [lane])}
-        place = [
-            builder.value(
-                vector.ExtractOp.create(operands=(x,), result_types=(x.type.element_type,), properties=position)
-            )
-            if isinstance(x.type, VectorType)
-            else x
-            for x in indices
-        ]
+        place = [lane_of(builder, x, lane) if isinstance(x.type, VectorType) else x for x in indices]
         read = builder.value(memref.LoadOp.create(operands=(source, *place), result_types=(element,)))
-        inserted = vector.InsertOp.create(operands=(read, result), result_types=(wide,), properties=position)
-        result = builder.value(inserted)
+        result = builder.value(vector.InsertOp(read, result, [lane]))
     return result
+
+
+def lane_of(builder: LoopBuilder, lanes: SSAValue, lane: int) -> SSAValue:
+    """What a vector has in a lane."""
+    assert isinstance(lanes.type, VectorType)
+    return builder.value(vector.ExtractOp(lanes, [lane], lanes.type.element_type))
 
 
 def shuffle(builder: LoopBuilder, first: SSAValue, second: SSAValue, mask: Sequence[int]) -> SSAValue:
