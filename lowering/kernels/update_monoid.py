@@ -9,7 +9,10 @@ from tenon.dialects.families.monoid import MONOIDS, Monoid
 
 
 def combination(load: memref.LoadOp, store: memref.StoreOp) -> Monoid | None:
-    """What combines the loaded element with something to the stored one, which may also be the loaded one itself."""
+    """What combines the loaded element with something to the stored one, which may also be the loaded one itself;
+    `None` where they are not in one place."""
+    if load.memref is not store.memref or tuple(load.indices) != tuple(store.indices):
+        return None
     old, value = load.res, store.value
     users = [use.operation for use in old.uses]
     # a single use each rules out that the element decides what is chosen, or what it is combined with

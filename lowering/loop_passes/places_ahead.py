@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func, memref, scf, vector
@@ -73,7 +74,7 @@ class PlacesAheadPass(FunctionPass):
                 continue
             _combine_with_nothing(loop)
             parts = _Parts(loop)
-            width = self.vector_bits // max(map(bits_of, parts.lanes()), default=0) if parts.is_worth_it() else 0
+            width = self.vector_bits // max(map(bits_of, parts.lanes())) if parts.is_worth_it() else 0
             if width > 1:
                 parts.cut(self.strip, width)
 
@@ -93,11 +94,11 @@ def _is_loop_of_updates(loop: scf.ForOp) -> bool:
 
 def _combine_with_nothing(loop: scf.ForOp) -> None:
     """select(c, a + x, a) -> a + select(c, x, -0.0), where `a` was loaded from where that goes, for any monoid"""
-    for store in [op for op in loop.body.block.ops if isinstance(op, memref.StoreOp)]:
-        load = next((op for op in loop.body.block.ops if _is_of_the_same(op, store)), None)
-        monoid = combination(load, store) if isinstance(load, memref.LoadOp) else None
-        value = store.value
-        if monoid is None or not isinstance(load, memref.LoadOp) or not isinstance(value.owner, arith.SelectOp):
+    ops = list(loop.body.block.ops)
+    loads = [op for op in ops if isinstance(op, memref.LoadOp)]
+    for store, load in product([op for op in ops if isinstance(op, memref.StoreOp)], loads):
+        monoid, value = combination(load, store), store.value
+        if monoid is None or not isinstance(value.owner, arith.SelectOp):
             continue
         builder = Builder(InsertPoint.before(store))
         choices: list[arith.SelectOp] = []
@@ -115,10 +116,6 @@ def _combine_with_nothing(loop: scf.ForOp) -> None:
         store.operands[0] = new.results[0]
         for op in (*choices, combined):
             Rewriter.erase_op(op)
-
-
-def _is_of_the_same(op: Operation, store: memref.StoreOp) -> bool:
-    return isinstance(op, memref.LoadOp) and op.memref is store.memref and tuple(op.indices) == tuple(store.indices)
 
 
 class _Parts:
@@ -163,8 +160,7 @@ class _Parts:
 
     def _kept(self) -> list[SSAValue]:
         """What is computed ahead and asked for by what is not."""
-        values = [result for op in self._ahead for result in op.results]
-        return [value for value in values if any(use.operation not in self._ahead for use in value.uses)]
+        return [value for value in self.lanes() if any(use.operation not in self._ahead for use in value.uses)]
 
     def lanes(self) -> list[SSAValue]:
         """What is computed in vectors."""

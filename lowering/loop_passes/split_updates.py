@@ -79,7 +79,7 @@ def updates_of(loop: scf.ForOp) -> Updates | None:
     if len(own) != 1 or None in bounds or not isinstance(load := own[0], memref.LoadOp):
         return None
     monoid = combination(load, store)
-    if monoid is None or load.memref is not store.memref or tuple(load.indices) != tuple(store.indices):
+    if monoid is None:
         return None
     start, end, step = [bound for bound in bounds if bound is not None]
     updates = Updates(loop, load, store, monoid, max(0, -((start - end) // step)))
