@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from math import prod
 
 from xdsl.dialects import arith, func, linalg, memref
@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, Inde
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
+from tenon.dialects.families.iteration_space import Subscript
 from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import SizeValues, size_arguments
@@ -90,47 +91,39 @@ def _keeps_order(statement: Statement, outer: int, inner: int) -> bool:
 def _neighbours(access: Access, statement: Statement) -> dict[Pair, Pair]:
     """The pairs of loops that are neighbouring indices of `access`, with the dimensions where they are."""
     dims = [dim for dim, size in enumerate(access.shape) if size != 1]
-    plain = [_only_loop(access, dim, statement) for dim in dims]
-    in_steps = [_loop_in_steps(access, dim, statement) for dim in dims]
+    over = [_loop_over(access, dim, statement) for dim in dims]
     return {
-        (outer, inner): (dims[k], dims[k + 1])
-        for k, (outer, inner) in enumerate(zip(plain, in_steps[1:], strict=False))
-        if outer is not None and inner is not None
+        (outer[0], inner[0]): (dims[k], dims[k + 1])
+        for k, (outer, inner) in enumerate(pairwise(over))
+        if outer is not None and inner is not None and outer[1] == 1
     }
 
 
-def _only_loop(access: Access, dim: int, statement: Statement) -> int | None:
-    """The loop that index `dim` is, apart from loops of one iteration, if it runs over the whole dimension."""
-    loop = _remaining_loop(access, dim, statement)
-    return loop if loop is not None and statement.extents[loop] == access.shape[dim] else None
-
-
-def _loop_in_steps(access: Access, dim: int, statement: Statement) -> int | None:
-    """The loop that runs over the whole dimension `dim`, apart from loops of one iteration, in steps of any length."""
-    subscript = access.subscripts[dim]
-    loops = [(loop, factor) for loop, factor in subscript.factors.items() if statement.extents[loop] != 1]
-    if len(loops) != 1:
+def _loop_over(access: Access, dim: int, statement: Statement) -> tuple[int, int] | None:
+    """The loop that runs over the whole dimension `dim`, apart from loops of one iteration, and in which steps."""
+    found = _remaining_loop(access.subscripts[dim], statement)
+    if found is None:
         return None
-    ((loop, step),) = loops
+    loop, step = found
     is_whole = statement.extents[loop] * step == access.shape[dim]
-    return loop if is_whole and (step == 1 or 0 <= subscript.constant < step) else None
+    return found if is_whole and 0 <= access.subscripts[dim].constant < step else None
 
 
-def _remaining_loop(access: Access, dim: int, statement: Statement) -> int | None:
-    """The loop that index `dim` becomes without loops of one iteration, if it becomes one."""
-    subscript = access.subscripts[dim]
+def _remaining_loop(subscript: Subscript, statement: Statement) -> tuple[int, int] | None:
+    """The loop that an index goes along without those of one iteration, if it is one, and its factor."""
     loops = [(loop, factor) for loop, factor in subscript.factors.items() if statement.extents[loop] != 1]
-    return loops[0][0] if len(loops) == 1 and loops[0][1] == 1 and subscript.constant == 0 else None
+    return loops[0] if len(loops) == 1 else None
 
 
 def _needs_its_unit_loops(statement: Statement) -> bool:
     """Whether an index would become a loop that does not run over the whole dimension, contradicting its extent."""
     return any(
-        (loop := _remaining_loop(access, dim, statement)) is not None
-        and access.subscripts[dim].plain_loop() is None
-        and statement.extents[loop] != access.shape[dim]
+        (found := _remaining_loop(subscript, statement)) is not None
+        and (found[1], subscript.constant) == (1, 0)
+        and subscript.plain_loop() is None
+        and statement.extents[found[0]] != size
         for access in statement.accesses
-        for dim in range(len(access.subscripts))
+        for subscript, size in zip(access.subscripts, access.shape, strict=True)
     )
 
 
