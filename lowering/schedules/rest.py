@@ -15,7 +15,7 @@ from tenon.lowering.kernels.obstacles import vector_obstacle
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
 from tenon.lowering.schedules.packing import may_have_panels, only_operand
 from tenon.lowering.schedules.rows import MANY_ROWS
-from tenon.lowering.schedules.schedule_attribute import Schedule
+from tenon.lowering.schedules.schedule_attribute import Schedule, last_reduction
 from tenon.lowering.schedules.tile import register_tile
 from tenon.passes.machine import Machine
 
@@ -41,17 +41,17 @@ def with_rest(statement: Statement, schedule: Schedule, machine: Machine) -> Sch
         return schedule
     if statement.divides_integers():
         return schedule
-    summed = [loop for loop in statement.loops(LoopKind.REDUCTION) if statement.extents[loop] != 1]
-    if not summed or statement.inputs[rows].stride(summed[-1]) is not Stride.UNIT:
+    summed = last_reduction(statement, columns)
+    if summed is None or statement.inputs[rows].stride(summed) is not Stride.UNIT:
         return schedule
-    if not _pays(statement.extents[vector], width, statement.extents[summed[-1]]):
+    if not _pays(statement.extents[vector], width, statement.extents[summed]):
         return schedule
-    if vector_obstacle(statement, summed[-1], packed=[columns]) is not None:
+    if vector_obstacle(statement, summed, packed=[columns]) is not None:
         return schedule
     unroll, count = register_tile(
         statement.extents[vector] // width, statement.extents[jam], len(statement.outputs), machine.registers
     )
-    return replace(schedule, unroll=unroll, jam_count=count, pack=columns, rest=summed[-1])
+    return replace(schedule, unroll=unroll, jam_count=count, pack=columns, rest=summed)
 
 
 def _pays(columns: int, width: int, terms: int) -> bool:

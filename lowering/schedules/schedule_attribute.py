@@ -215,12 +215,17 @@ def _check_taps(statement: Statement, schedule: Schedule, loop: int) -> None:
         raise ValueError("schedule: taps goes with lanes along a parallel loop, and not with blocks")
 
 
+def last_reduction(statement: Statement, number: int) -> int | None:
+    """The last reduction loop of input `number`, of several iterations if one is: panels of rows end in it."""
+    used = statement.inputs[number].loops()
+    summed = [loop for loop in statement.loops(LoopKind.REDUCTION) if loop in used]
+    return max(summed, key=lambda loop: (statement.extents[loop] != 1, loop), default=None)
+
+
 def _check_rest(statement: Statement, schedule: Schedule, loop: int) -> None:
     if schedule.pack is None or schedule.jam is None or schedule.pack_jam is not None or schedule.dot is not None:
         raise ValueError("schedule: rest goes with jam and pack, and not with pack_jam and dot")
-    used = statement.inputs[schedule.pack].loops()
-    summed = [r for r in statement.loops(LoopKind.REDUCTION) if r in used]
-    if loop not in summed or loop != max(summed, key=lambda r: (statement.extents[r] != 1, r)):
+    if loop != last_reduction(statement, schedule.pack):
         raise ValueError(f"schedule: rest is loop {loop}, not the last reduction of what is packed")
     if statement.divides_integers():
         raise ValueError("schedule: rest has masked lanes, in which integers cannot be divided")

@@ -216,6 +216,13 @@ class TestStreamedOperands:
         x, y = random.integers(-3, 4, (m, k)).astype(np.float32), random.integers(-3, 4, (k, n)).astype(np.float32)
         np.testing.assert_array_equal(np.asarray(tenon.jit(lambda x, y: x @ y)(x, y)), x @ y)
 
+    def test_rows_with_a_reduction_of_their_own(self) -> None:
+        """65 columns leave one that fills no vector, and what lies side by side in a row is no reduction of it."""
+        random = np.random.default_rng(0)
+        x, y = (random.integers(-3, 4, shape).astype(np.float32) for shape in ((256, 64, 40), (64, 65)))
+        found = tenon.jit(lambda x, y: (x[:, :, :, None] * y[None, :, None, :]).sum((1, 2)))(x, y)
+        np.testing.assert_array_equal(np.asarray(found), x.sum(2) @ y)
+
     def test_with_batches_that_share_an_operand(self) -> None:
         random = np.random.default_rng(0)
         x, y = random.standard_normal((3, 2, 1201)), random.standard_normal((1201, 333))
