@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
-from xdsl.dialects import arith, memref
+from xdsl.dialects import memref
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType
-from xdsl.ir import Operation
 
 from tenon.dialects.interpreter.access import (
     check_cast,
@@ -34,6 +33,7 @@ from tenon.dialects.interpreter.interpreter import (
     element_dtype,
     implements,
 )
+from tenon.dialects.upstream.atomic_kinds import ATOMIC_KINDS
 from tenon.dialects.upstream.prefetch import PrefetchOp
 
 
@@ -83,33 +83,12 @@ def _copy(interpreter: Interpreter, op: memref.CopyOp, source: Any, destination:
     return ()
 
 
-# The members of upstream's AtomicRMWKind, in the order of their numbers; None assigns.
-_ATOMIC_KINDS: tuple[type[Operation] | None, ...] = (
-    arith.AddfOp,
-    arith.AddiOp,
-    None,
-    arith.MaximumfOp,
-    arith.MaxSIOp,
-    arith.MaxUIOp,
-    arith.MinimumfOp,
-    arith.MinSIOp,
-    arith.MinUIOp,
-    arith.MulfOp,
-    arith.MuliOp,
-    arith.OrIOp,
-    arith.AndIOp,
-    arith.MaxnumfOp,
-    arith.MinnumfOp,
-    arith.XOrIOp,
-)
-
-
 @implements(memref.AtomicRMWOp)
 def _atomic_rmw(interpreter: Interpreter, op: memref.AtomicRMWOp, value: Any, array: Any, *index: Any) -> Sequence[Any]:
     refuse_vectorized(interpreter, op)
     check_index(op, index, array.shape)
     old = array[index]
-    kind = _ATOMIC_KINDS[op.kind.value.data]
+    kind = ATOMIC_KINDS[op.kind.value.data]
     array[index] = value if kind is None else BINARY[kind](old, value)
     return (old,)
 

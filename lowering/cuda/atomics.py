@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects import memref
+from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IntegerType, MemRefType
+from xdsl.ir import Operation
 
+from tenon.dialects.upstream.atomic_kinds import ATOMIC_KINDS
 from tenon.lowering.cuda.kernel_writer import KernelWriter
 from tenon.lowering.cuda.shared_memory import SHARED_MEMORY
 
@@ -24,18 +26,19 @@ class _Atomic:
     """Whether it takes integers as unsigned ones."""
 
 
-ATOMICS = {
-    0: _Atomic("tn_atomic_add"),
-    1: _Atomic("tn_atomic_add", unsigned=True),
-    4: _Atomic("tn_atomic_max"),
-    5: _Atomic("tn_atomic_max", unsigned=True),
-    7: _Atomic("tn_atomic_min"),
-    8: _Atomic("tn_atomic_min", unsigned=True),
-    10: _Atomic("tn_atomic_multiply", unsigned=True),
-    11: _Atomic("tn_atomic_or", unsigned=True),
-    12: _Atomic("tn_atomic_and", unsigned=True),
+_BY_OP: dict[type[Operation], _Atomic] = {
+    arith.AddfOp: _Atomic("tn_atomic_add"),
+    arith.AddiOp: _Atomic("tn_atomic_add", unsigned=True),
+    arith.MaxSIOp: _Atomic("tn_atomic_max"),
+    arith.MaxUIOp: _Atomic("tn_atomic_max", unsigned=True),
+    arith.MinSIOp: _Atomic("tn_atomic_min"),
+    arith.MinUIOp: _Atomic("tn_atomic_min", unsigned=True),
+    arith.MuliOp: _Atomic("tn_atomic_multiply", unsigned=True),
+    arith.OrIOp: _Atomic("tn_atomic_or", unsigned=True),
+    arith.AndIOp: _Atomic("tn_atomic_and", unsigned=True),
 }
-"""By the number of the kind: addf, addi, maxs, maxu, mins, minu, muli, ori, andi."""
+ATOMICS = {ATOMIC_KINDS.index(op_type): atomic for op_type, atomic in _BY_OP.items()}
+"""By the number of the kind."""
 
 _UNSIGNED = {32: "unsigned int", 64: "unsigned long long"}
 

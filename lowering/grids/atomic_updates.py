@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 
 from tenon.dialects.families.monoid import Monoid
+from tenon.dialects.upstream.atomic_kinds import ATOMIC_KINDS
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.grids.thread_code import SHARED
 from tenon.lowering.grids.update_code import LESS, UNEQUAL, UpdateCode, Updates
@@ -44,19 +45,19 @@ THREADS = 256
 UPDATES_PER_ELEMENT = 4
 """Updates of a block for each element of its copy, from which on filling and combining the copy does not show."""
 
-KINDS = {
-    arith.AddfOp.name: 0,
-    arith.AddiOp.name: 1,
-    arith.MaxSIOp.name: 4,
-    arith.MaxUIOp.name: 5,
-    arith.MinSIOp.name: 7,
-    arith.MinUIOp.name: 8,
-    arith.MuliOp.name: 10,
-    arith.OrIOp.name: 11,
-    arith.AndIOp.name: 12,
-}
-"""What `memref.atomic_rmw` calls monoids."""
-ROUNDED = (arith.AddfOp.name,)
+ATOMIC = (
+    arith.AddfOp,
+    arith.AddiOp,
+    arith.MaxSIOp,
+    arith.MaxUIOp,
+    arith.MinSIOp,
+    arith.MinUIOp,
+    arith.MuliOp,
+    arith.OrIOp,
+    arith.AndIOp,
+)
+"""The ops of monoids that there are atomic operations for."""
+ROUNDED = (arith.AddfOp,)
 """Those whose bits depend on the order."""
 
 
@@ -68,12 +69,13 @@ def atomic_monoid(updates: Updates, machine: Gpu) -> Monoid | None:
     if len(old) != 1 or not isinstance(buffer.layout, NoneAttr):
         return None
     monoid = combination(old[0], updates.store)
-    name = monoid.op_type.name if monoid is not None else ""
     element = buffer.element_type
     is_word = isinstance(element, IntegerType) and element.width.data in (32, 64)
-    if name not in KINDS or not (is_word or isinstance(element, Float32Type | Float64Type)):
+    if monoid is None or monoid.op_type not in ATOMIC:
         return None
-    return monoid if name not in ROUNDED or not machine.deterministic else None
+    if not (is_word or isinstance(element, Float32Type | Float64Type)):
+        return None
+    return monoid if monoid.op_type not in ROUNDED or not machine.deterministic else None
 
 
 class AtomicCode(UpdateCode):
@@ -173,7 +175,7 @@ class AtomicCode(UpdateCode):
         self.builder.conditional(condition, body)
 
     def _atomic(self, value: SSAValue, target: SSAValue, place: Sequence[SSAValue]) -> None:
-        kind = IntegerAttr(KINDS[self.monoid.op_type.name], i64)
+        kind = IntegerAttr(ATOMIC_KINDS.index(self.monoid.op_type), i64)
         op = memref.AtomicRMWOp.create(
             operands=(value, target, *place), result_types=(self.element,), properties={"kind": kind}
         )
