@@ -15,12 +15,10 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, MemRefType, Mod
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 from tenon.dialects.upstream.walking import ops_of
-from tenon.lowering.buffers.memref_facts import element_bytes, is_contiguous
+from tenon.lowering.buffers.memref_facts import WHOLE_VIEWS, element_bytes, is_contiguous
 from tenon.lowering.loop_ir.nests import constant_int
 
 ALIGNMENTS = "alignments"
-
-_WHOLE = (memref.CollapseShapeOp, memref.ExpandShapeOp, memref.CastOp)
 
 
 def alignments(module: ModuleOp, most: int) -> dict[str, tuple[int, ...]]:
@@ -28,7 +26,7 @@ def alignments(module: ModuleOp, most: int) -> dict[str, tuple[int, ...]]:
     buffers begin at."""
     found: dict[str, tuple[int, ...]] = {}
     for call in ops_of(module, func.CallOp):
-        if not any(isinstance(operand.type, MemRefType) and not is_whole(operand.type) for operand in call.operands):
+        if not any(isinstance(operand.type, MemRefType) and not _is_whole(operand.type) for operand in call.operands):
             continue
         name = call.callee.string_value()
         here = [_alignment(operand, most) for operand in call.operands]
@@ -42,11 +40,11 @@ def write_alignments(function: func.FuncOp, known: tuple[int, ...] | None) -> No
         function.attributes[ALIGNMENTS] = DenseArrayBase.from_list(i64, known)
 
 
-def alignment_of(buffer: SSAValue, most: int) -> int:
+def known_alignment(buffer: SSAValue, most: int) -> int:
     """At multiples of how many bytes a buffer of a kernel begins: an argument, or what is allocated there."""
     type_ = buffer.type
     assert isinstance(type_, MemRefType)
-    if is_whole(type_):
+    if _is_whole(type_):
         return most
     function = buffer.block.parent_op() if isinstance(buffer, BlockArgument) else None
     known = function.attributes.get(ALIGNMENTS) if function is not None else None
@@ -55,7 +53,7 @@ def alignment_of(buffer: SSAValue, most: int) -> int:
     return element_bytes(type_.element_type)
 
 
-def is_whole(type_: MemRefType[Attribute]) -> bool:
+def _is_whole(type_: MemRefType[Attribute]) -> bool:
     """Whether this is the type of a buffer of its own, not that of a slice."""
     return type_.layout == NoneAttr()
 
@@ -65,7 +63,7 @@ def _alignment(value: SSAValue, most: int) -> int:
     type_, owner = value.type, value.owner
     if not isinstance(type_, MemRefType):
         return most
-    if isinstance(owner, _WHOLE):
+    if isinstance(owner, WHOLE_VIEWS):
         return _alignment(owner.operands[0], most)
     if isinstance(owner, memref.ViewOp):
         return gcd(_alignment(owner.source, most), _divisor(owner.byte_shift))
@@ -74,7 +72,7 @@ def _alignment(value: SSAValue, most: int) -> int:
         numbers, values = owner.static_offsets.get_values(), iter(owner.offsets)
         offset = gcd(*[_divisor(next(values)) if n == DYNAMIC_INDEX else n for n in numbers])
         return gcd(_alignment(owner.source, most), size * offset)
-    return most if is_whole(type_) else size
+    return most if _is_whole(type_) else size
 
 
 def _divisor(value: SSAValue) -> int:

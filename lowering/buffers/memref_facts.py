@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import cast
 
-from xdsl.dialects import tensor
+from xdsl.dialects import memref, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, NoneAttr, StridedLayoutAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
 
@@ -16,6 +16,8 @@ SliceOp = tensor.ExtractSliceOp | tensor.InsertSliceOp
 
 RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
 """Ops whose result is in the memory of their first operand."""
+WHOLE_VIEWS = (memref.CollapseShapeOp, memref.ExpandShapeOp, memref.CastOp)
+"""Ops whose result is all of the memref that is their operand."""
 
 
 class UnknownSizeError(ValueError):

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, Modul
 from xdsl.ir import BlockArgument, SSAValue
 
 from tenon.dialects.upstream.walking import ops_of
-from tenon.lowering.buffers.memref_facts import UnknownSizeError, buffer_bytes
+from tenon.lowering.buffers.memref_facts import WHOLE_VIEWS, UnknownSizeError, buffer_bytes
 from tenon.lowering.loop_ir.nests import constant_int
 
 SHARED_ARGUMENTS = "shared_arguments"
@@ -23,7 +23,6 @@ SHARED_ARGUMENTS = "shared_arguments"
 
 Pairs = frozenset[tuple[int, int]]
 
-_WHOLE = (memref.CollapseShapeOp, memref.ExpandShapeOp, memref.CastOp)
 _PARTS = (memref.ReinterpretCastOp, memref.SubviewOp)
 
 
@@ -76,7 +75,7 @@ class _Range:
             self.bytes = buffer_bytes(value.type)
         except UnknownSizeError:
             self.bytes = -1
-        while isinstance(op := self.base.owner, (memref.ViewOp, *_WHOLE, *_PARTS)):
+        while isinstance(op := self.base.owner, (memref.ViewOp, *WHOLE_VIEWS, *_PARTS)):
             self.base = op.operands[0]
             offset = constant_int(op.byte_shift) if isinstance(op, memref.ViewOp) else 0
             if offset is None or isinstance(op, _PARTS):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tenon.lowering.buffers.alignments import alignment_of
+from tenon.lowering.buffers.alignments import known_alignment
 from tenon.lowering.buffers.memref_facts import row_major_strides
 from tenon.lowering.kernels.statement import buffer_shape
 from tenon.lowering.steps.nest import Nest, NestAccess, replaced
@@ -20,7 +20,7 @@ def allows_vectors(nest: Nest, access: NestAccess, axis: str, width: int) -> boo
     """Whether `width` iterations of an axis are neighbours of an access, and begin at multiples of that."""
     if not access.factors:
         return False
-    if alignment_of(access.buffer, nest.machine.access) % (width * access.access.element_bytes):
+    if known_alignment(access.buffer, nest.machine.access) % (width * access.access.element_bytes):
         return False
     *others, last = access.factors
     shape = buffer_shape(access.access.buffer)

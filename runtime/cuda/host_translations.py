@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.families.host import is_host_call
+from tenon.lowering.buffers.memref_facts import WHOLE_VIEWS
 from tenon.lowering.cuda.shared_memory import shared_memory
 from tenon.runtime.cuda.device import Backend, DeviceBuffer, HostProgramError, element_dtype, static_array
 from tenon.runtime.cuda.host_arithmetic import ARITHMETIC, COMPARISONS, unsigned, wrapped
@@ -73,7 +74,6 @@ class _Launch:
 
 
 _CASTS = frozenset(kind.name for kind in (arith.IndexCastOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp))
-_RESHAPES = frozenset(kind.name for kind in (memref.CastOp, memref.CollapseShapeOp, memref.ExpandShapeOp))
 
 
 def run_steps(steps: list[Step], environment: Environment) -> None:
@@ -396,5 +396,5 @@ TRANSLATIONS: dict[str, Callable[[Program, Any], Step | None]] = {
     scf.WhileOp.name: _translate_while,
     **dict.fromkeys(ARITHMETIC, _translate_arithmetic),
     **dict.fromkeys(_CASTS, _translate_cast),
-    **dict.fromkeys(_RESHAPES, _translate_reshape),
+    **dict.fromkeys([kind.name for kind in WHOLE_VIEWS], _translate_reshape),
 }
