@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -77,12 +78,8 @@ class _RunsOp(OpaqueOp):
 
 
 def _combined(parts: Array, combine: str) -> Array:
-    """Rows of `parts` combined one after the other."""
-    ufunc = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum}[combine]
-    total = parts[0]
-    for part in parts[1:]:
-        total = ufunc(total, part)
-    return total
+    """Rows of `parts` combined one after the other, by what NumPy calls as these ops are called."""
+    return reduce(getattr(np, combine), parts)
 
 
 def _numbers(type_: Any) -> int:
@@ -94,19 +91,27 @@ def _columns(type_: Any) -> int:
     return int((shape_of(type_) or (0, 0))[1])
 
 
+def _runs(rows: int, numbers: Any, parts: Any, settings: dict[str, Any]) -> Runs:
+    """Of as many updates as `numbers`, combined from rows of `parts`."""
+    return Runs(rows, _columns(parts), _numbers(numbers), settings["length"], element_of(parts), settings["combine"])
+
+
+def _totals(places: Array, parts: Array, span: int, *, rows: int, length: int, combine: str) -> Array:
+    """The next `length` rows of `parts` combined for each `span` places that are all one below `rows`; else zeros."""
+    count = len(places) // span
+    totals = np.zeros((max(1, count), parts.shape[1]), parts.dtype)
+    for block in range(count):
+        own = places[block * span : (block + 1) * span]
+        if own[0] == own[-1] < rows:
+            totals[block] = _combined(parts[block * length : (block + 1) * length], combine)
+    return totals
+
+
 # -------------------------------------------------------------------------------------------- blocks of one run
 
 
 def _near_runs(types: Sequence[Any], settings: dict[str, Any]) -> Runs:
-    updates = types[2]
-    return Runs(
-        settings["rows"],
-        _columns(updates),
-        _numbers(updates),
-        settings["length"],
-        element_of(updates),
-        settings["combine"],
-    )
+    return _runs(settings["rows"], types[0], types[2], settings)
 
 
 @tensor_op
@@ -129,20 +134,13 @@ class NearTotalsOp(_RunsOp):
 
     @staticmethod
     def reference(*operands: Array, **settings: Any) -> Any:
-        (places, order, updates), length = operands, settings["length"]
+        places, order, updates = operands
         wide = updates.astype(np.result_type(updates.dtype, np.float32))
-        totals = np.zeros((max(1, len(places) // length), updates.shape[1]), wide.dtype)
-        for block in range(len(places) // length):
-            numbers = slice(block * length, (block + 1) * length)
-            if places[numbers][0] == places[numbers][-1] < settings["rows"]:
-                totals[block] = _combined(wide[order[numbers]], settings["combine"])
-        return totals
+        return _totals(places, wide[order], settings["length"], **settings)
 
 
 def _far_runs(types: Sequence[Any], settings: dict[str, Any]) -> Runs:
-    places, near = types
-    length, combine = settings["length"], settings["combine"]
-    return Runs(settings["rows"], _columns(near), _numbers(places), length, element_of(near), combine)
+    return _runs(settings["rows"], types[0], types[1], settings)
 
 
 @tensor_op
@@ -162,23 +160,15 @@ class FarTotalsOp(_RunsOp):
 
     @staticmethod
     def reference(*operands: Array, **settings: Any) -> Any:
-        (places, near), length = operands, settings["length"]
-        count = len(places) // length**2
-        totals = np.zeros((max(1, count), near.shape[1]), near.dtype)
-        for block in range(count):
-            numbers = places[block * length**2 : (block + 1) * length**2]
-            if numbers[0] == numbers[-1] < settings["rows"]:
-                totals[block] = _combined(near[block * length : (block + 1) * length], settings["combine"])
-        return totals
+        places, near = operands
+        return _totals(places, near, settings["length"] ** 2, **settings)
 
 
 # -------------------------------------------------------------------------------------------------- whole runs
 
 
 def _whole_runs(types: Sequence[Any], settings: dict[str, Any]) -> Runs:
-    starts, updates = types[1], types[3]
-    length, combine = settings["length"], settings["combine"]
-    return Runs(_numbers(starts) - 1, _columns(updates), _numbers(updates), length, element_of(updates), combine)
+    return _runs(_numbers(types[1]) - 1, types[2], types[3], settings)
 
 
 def _whole_code(symbol: str, runs: Runs, types: Sequence[Any]) -> str:
