@@ -57,7 +57,7 @@ _MOST = (1 << 31) - 1
 _ROWS_PER_UPDATE = 8
 """With more rows of a result most stay as they are, and only those with updates are written."""
 _MOST_NUMBERS = 1024
-"""Rows for each update whose last numbers are worth looking for."""
+"""Rows of a result for each update, beyond which to look for the last update of each row costs more than it saves."""
 _COMBINATIONS = {"add": "add", "mul": "multiply", "maximumf": "maximum", "minimumf": "minimum"}
 """Ops by the kinds of monoids."""
 
@@ -117,26 +117,37 @@ class _Updates:
 
     def rewritten(self, deterministic: bool) -> Value | None:
         """The result by other ops, or None where the op is to stay."""
-        sizes = (*self.x.shape, *self.updates.shape)
-        if 0 in sizes or is_narrow(self.element):
+        if 0 in (*self.x.shape, *self.updates.shape) or is_narrow(self.element):
             return None
-        monoid = None if self.op.replaces(**self.op.settings) else self._monoid()
-        if monoid is not None and not is_float(self.element):
+        if self.op.replaces(**self.op.settings):
+            return self._replaced()
+        monoid = self._monoid()
+        if monoid is None:
+            return None
+        if not is_float(self.element):
             return self._as(i32) if self._is_short() else None
-        if monoid is not None and (counted := self._as_integers(monoid)) is not None:
+        if (counted := self._as_integers(monoid)) is not None:
             return counted
-        is_any_order = monoid is not None and monoid.op_type is AddfOp and self.element in (f32, f64)
+        is_any_order = not deterministic and monoid.op_type is AddfOp and self.element in (f32, f64)
+        return None if is_any_order else self._combined(monoid)
+
+    def _replaced(self) -> Value | None:
+        """`x` with the last update of each place, if there are enough of them."""
         rows = _Rows.of(self)
-        if rows is None or (is_any_order and not deterministic):
+        if rows is None or rows.meeting < FEWEST or rows.count > _MOST_NUMBERS * rows.number:
             return None
-        is_replaced = monoid is None and self.op.replaces(**self.op.settings)
-        if not is_replaced and (monoid is None or monoid.kind not in _COMBINATIONS):
+        return rows.replaced()
+
+    def _combined(self, monoid: Monoid) -> Value | None:
+        """`x` combined with updates of floats, if there are enough of them."""
+        if (combine := _COMBINATIONS.get(monoid.kind)) is None:
             return None
+        rows = _Rows.of(self)
         # One block does what is computed in another type than it is stored in, if it stays.
-        stays = is_replaced or compute_type(self.element) == self.element
-        if stays and (rows.meeting < FEWEST or (is_replaced and rows.count > _MOST_NUMBERS * rows.number)):
+        least = FEWEST if compute_type(self.element) == self.element else 0
+        if rows is None or rows.meeting < least:
             return None
-        return rows.replaced() if is_replaced else rows.combined(_COMBINATIONS[monoid.kind if monoid else ""])
+        return rows.combined(combine)
 
     def _monoid(self) -> Monoid | None:
         """By what an update changes its element, of less than 32 bits in i32."""
