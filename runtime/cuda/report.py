@@ -129,11 +129,22 @@ def report(
             rate = rate_of(function, gpu)
             copied = uses.shared if ops_of(function, DeviceAsyncCopyOp) else 0
             seconds, bound = predict(gpu, blocks, threads, resident, sum(bytes_), count, rate, copied)
-        occupancy = resident * threads / gpu.threads
-        of_code = instructions.get(name) if instructions is not None else None
-        form, remark = FORMS[type(product_of(function))], serialised.get(name)
-        of_limits = (seconds, bound, form, remark)
-        result.append(KernelReport(name, blocks, threads, uses, occupancy, bytes_, count, of_code, *of_limits))
+        result.append(
+            KernelReport(
+                name=name,
+                blocks=blocks,
+                threads=threads,
+                resources=uses,
+                occupancy=resident * threads / gpu.threads,
+                moved=bytes_,
+                operations=count,
+                instructions=instructions.get(name) if instructions is not None else None,
+                seconds=seconds,
+                bound=bound,
+                form=FORMS[type(product_of(function))],
+                remark=serialised.get(name),
+            )
+        )
     return tuple(result)
 
 
