@@ -42,7 +42,7 @@ ATOMICS = {ATOMIC_KINDS.index(op_type): atomic for op_type, atomic in _BY_OP.ite
 
 _UNSIGNED = {32: "unsigned int", 64: "unsigned long long"}
 
-DEVICE = """
+ATOMIC_FUNCTIONS = """
 template <class T> __device__ __forceinline__ void tn_atomic_add(T *address, T value) { atomicAdd(address, value); }
 template <class T> __device__ __forceinline__ void tn_atomic_max(T *address, T value) { atomicMax(address, value); }
 template <class T> __device__ __forceinline__ void tn_atomic_min(T *address, T value) { atomicMin(address, value); }

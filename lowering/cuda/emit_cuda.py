@@ -27,8 +27,7 @@ from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
 from tenon.dialects.upstream.nvvm import BallotOp
 from tenon.lowering.cuda.arith import BIT
 from tenon.lowering.cuda.arith import STATEMENTS as ARITHMETIC
-from tenon.lowering.cuda.atomics import DEVICE as ATOMICS
-from tenon.lowering.cuda.atomics import emit_atomic
+from tenon.lowering.cuda.atomics import ATOMIC_FUNCTIONS, emit_atomic
 from tenon.lowering.cuda.instructions import STATEMENTS as INSTRUCTIONS
 from tenon.lowering.cuda.kernel_writer import EmissionError, KernelWriter
 from tenon.lowering.cuda.shared_memory import SHARED_MEMORY, alignment_of, shared_memory
@@ -51,7 +50,7 @@ def emit_cuda(module: ModuleOp, arch: str = "sm_90") -> str:
         instructions = device_functions("\n".join(texts), arch)
     except ValueError as error:
         raise EmissionError(f"emit_cuda: {error}") from None
-    atomics = ATOMICS if any("tn_atomic_" in text for text in texts) else ""
+    atomics = ATOMIC_FUNCTIONS if any("tn_atomic_" in text for text in texts) else ""
     return "\n".join([f"// {arch}", PRELUDE, *filter(None, [atomics, instructions]), *texts])
 
 
