@@ -189,20 +189,10 @@ class AtomicCode(UpdateCode):
             inside = None
             if self.elements % self.threads:
                 inside = self.compare(LESS, number, self.number(self.elements))
-            self._guarded(inside, lambda: body(self._place(number)))
+            self._guarded(inside, lambda: body(self.indices(number, self.shape)))
             return ()
 
         self.builder.sequential(Steps(0, -(-self.elements // self.threads), self.threads), (), step)
-
-    def _place(self, number: SSAValue) -> list[SSAValue]:
-        """The indices of the element `number` of the result."""
-        place: list[SSAValue] = []
-        inner = self.elements
-        for position, size in enumerate(self.shape):
-            inner //= size
-            value = self.of(arith.DivUIOp, number, self.number(inner)) if inner > 1 else number
-            place.append(self.of(arith.RemUIOp, value, self.number(size)) if position else value)
-        return place
 
     def _store(self, value: SSAValue, target: SSAValue, place: Sequence[SSAValue]) -> None:
         self.builder.add(memref.StoreOp.get(value, target, place))

@@ -116,18 +116,23 @@ class UpdateCode:
 
     def variables(self, number: SSAValue, loops: Sequence[int]) -> dict[SSAValue, SSAValue]:
         """The variables of `loops` at iteration `number` of all of them together."""
-        known = dict(self.around)
-        extents = [self.updates.extents[n] for n in loops]
+        variables = [self.updates.loops[n].body.block.args[0] for n in loops]
+        values = self.indices(number, [self.updates.extents[n] for n in loops])
+        return {**self.around, **dict(zip(variables, values, strict=True))}
+
+    def indices(self, number: SSAValue, extents: Sequence[int]) -> list[SSAValue]:
+        """Where `number` is in a box of `extents`, row-major."""
+        found: list[SSAValue] = []
         inner = prod(extents)
-        for position, (n, extent) in enumerate(zip(loops, extents, strict=True)):
+        for position, extent in enumerate(extents):
             inner //= max(extent, 1)
             value = number
             if inner > 1:
                 value = self.of(arith.DivUIOp, value, self.number(inner))
             if position > 0:
                 value = self.of(arith.RemUIOp, value, self.number(extent))
-            known[self.updates.loops[n].body.block.args[0]] = value
-        return known
+            found.append(value)
+        return found
 
     def clone(self, ops: Sequence[Operation], known: dict[SSAValue, SSAValue]) -> None:
         for op in ops:
