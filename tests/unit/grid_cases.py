@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from cuda_shim import SCHEDULES, Schedule, ShimError, load_on_shim
+import pytest
+from cuda_shim import COMPILER, SCHEDULES, Schedule, ShimError, load_on_shim
 from random_numbers import generator
 from xdsl.context import Context
 from xdsl.dialects.arith import ConstantOp
@@ -25,13 +26,15 @@ from tenon.lowering.math.legalize_arith import LegalizeArithPass
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import lower
 from tenon.passes.machine import GPUS, Gpu
-from tenon.runtime.cuda.nvrtc import KernelResources, compile_kernels
+from tenon.runtime.cuda.nvrtc import KernelResources, compile_kernels, why_unavailable
 from tenon.runtime.lower import new_context
 
 Array = np.ndarray[Any, Any]
 ONE = Gpu.of_option("test", "sm_90 multiprocessors=1")
 MACHINES = {"one": ONE, "many": GPUS["sm_90"]}
 RANDOM = generator(11)
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
+needs_nvrtc = pytest.mark.skipif(why_unavailable() is not None, reason="NVRTC is not installed")
 
 
 def floats(*shape: int, dtype: Any = np.float32) -> Array:

@@ -8,9 +8,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import pytest
 import torch
-from cuda_shim import COMPILER, Schedule, ShimError, ShimExecutable, build
+from cuda_shim import Schedule, ShimError, ShimExecutable, build
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
@@ -20,15 +19,10 @@ from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import lower
 from tenon.lowering.steps.table import write_given
 from tenon.passes.machine import Gpu
-from tenon.runtime.cuda import nvrtc
 from tenon.runtime.lower import new_context
 
 Array = np.ndarray[Any, Any]
 BF16 = ml_dtypes.bfloat16
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
-needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="NVRTC is not installed")
-
-
 ONE = Gpu.of_option("test", "sm_80 multiprocessors=1")
 """Each block gets as much work as on a large device."""
 

@@ -9,18 +9,27 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from cuda_shim import COMPILER, SCHEDULES, load_on_shim
-from grid_cases import ONE, Array, Case, check, counted, floats, integers, is_caught, load_all, lowered, planted
-from xdsl.context import Context
+from cuda_shim import SCHEDULES, load_on_shim
+from grid_cases import (
+    ONE,
+    Array,
+    Case,
+    check,
+    compiled,
+    counted,
+    floats,
+    integers,
+    is_caught,
+    load_all,
+    lowered,
+    needs_compiler,
+    needs_nvrtc,
+    planted,
+)
 
 import tenon
-from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels, launch_shape
-from tenon.lowering.cuda.map_to_grid import MapToGridPass
-from tenon.lowering.math.legalize_arith import LegalizeArithPass
+from tenon.lowering.cuda.emit_cuda import kernels, launch_shape
 from tenon.passes.machine import GPUS
-from tenon.runtime.cuda import nvrtc
-
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 
 
 def along(ufunc: Any, x: Array, axis: int, *, reverse: bool = False, exclusive: bool = False) -> Array:
@@ -208,13 +217,10 @@ def test_planted_faults_are_caught(name: str, kind: str) -> None:
         assert is_caught(executable, CASES[name]), what
 
 
-@pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="NVRTC is not installed")
+@needs_nvrtc
 @pytest.mark.parametrize("name", ["sums_1x20004", "columns_700x40", "largest", "long_rows"])
 def test_nvrtc_compiles_without_local_memory(name: str) -> None:
-    module = lowered(CASES[name], GPUS["sm_90"])
-    MapToGridPass().apply(Context(), module)
-    LegalizeArithPass().apply(Context(), module)
-    compiled = nvrtc.compile_kernels(emit_cuda(module, "sm_90"), "sm_90")
-    assert compiled.kernels
-    for kernel, taken in compiled.kernels.items():
+    found = compiled(lowered(CASES[name], GPUS["sm_90"]), "sm_90")
+    assert found
+    for kernel, taken in found.items():
         assert (taken.stack, taken.spilled) == (0, 0), kernel

@@ -9,14 +9,24 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from cuda_shim import COMPILER, SCHEDULES, load_on_shim
-from grid_cases import RANDOM, Array, Case, check, floats, integers, is_caught, load_all, lowered, planted
+from cuda_shim import SCHEDULES, load_on_shim
+from grid_cases import (
+    RANDOM,
+    Array,
+    Case,
+    check,
+    floats,
+    integers,
+    is_caught,
+    load_all,
+    lowered,
+    needs_compiler,
+    planted,
+)
 
 import tenon
 from tenon.lowering.cuda.emit_cuda import kernels, launch_shape
 from tenon.passes.machine import GPUS
-
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 
 
 def with_ties(*shape: int, dtype: Any = np.float32) -> Array:

@@ -12,8 +12,21 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
-from cuda_shim import COMPILER, SCHEDULES, load_on_shim
-from grid_cases import ONE, RANDOM, Array, Case, check, counted, floats, integers, load_all, lowered
+from cuda_shim import SCHEDULES, load_on_shim
+from grid_cases import (
+    ONE,
+    RANDOM,
+    Array,
+    Case,
+    check,
+    counted,
+    floats,
+    integers,
+    load_all,
+    lowered,
+    needs_compiler,
+    needs_nvrtc,
+)
 from xdsl.context import Context
 from xdsl.dialects.arith import IndexCastOp
 from xdsl.dialects.builtin import IndexType, StringAttr, i64
@@ -33,9 +46,6 @@ from tenon.lowering.steps.table import STEPS
 from tenon.passes.machine import GPUS
 from tenon.runtime.cuda import nvrtc
 from tenon.runtime.lower import new_context
-
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
-needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="NVRTC is not installed")
 
 
 def softmax(x: Array) -> Array:

@@ -11,17 +11,25 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from cuda_shim import COMPILER, SCHEDULES, load_on_shim
-from grid_cases import MACHINES, RANDOM, Array, Case, check, compiled, floats, load_all, lowered
+from cuda_shim import SCHEDULES, load_on_shim
+from grid_cases import (
+    MACHINES,
+    RANDOM,
+    Array,
+    Case,
+    check,
+    compiled,
+    floats,
+    load_all,
+    lowered,
+    needs_compiler,
+    needs_nvrtc,
+)
 from xdsl.dialects.memref import AtomicRMWOp
 
 import tenon
 from tenon.lowering.cuda.emit_cuda import kernels, launch_shape
 from tenon.passes.machine import GPUS
-from tenon.runtime.cuda import nvrtc
-
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
-needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="NVRTC is not installed")
 
 
 def places(rows: int, number: int) -> Array:

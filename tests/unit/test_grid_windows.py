@@ -10,22 +10,29 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cuda_shim import COMPILER, load_on_shim
-from grid_cases import RANDOM, Array, Case, check, floats, is_caught, load_all, lowered
-from xdsl.context import Context
+from cuda_shim import load_on_shim
+from grid_cases import (
+    RANDOM,
+    Array,
+    Case,
+    check,
+    compiled,
+    floats,
+    is_caught,
+    load_all,
+    lowered,
+    needs_compiler,
+    needs_nvrtc,
+)
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp, i1, i32
 
 import tenon
 from tenon.dialects.upstream.nvvm import BallotOp
-from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels, launch_shape
-from tenon.lowering.cuda.map_to_grid import MapToGridPass
-from tenon.lowering.math.legalize_arith import LegalizeArithPass
+from tenon.lowering.cuda.emit_cuda import kernels, launch_shape
 from tenon.nn import functional
 from tenon.passes.machine import GPUS
-from tenon.runtime.cuda import nvrtc
 
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 peer = torch.nn.functional
 
 
@@ -218,14 +225,11 @@ def test_updates_of_rows_that_are_none_are_caught() -> None:
         assert is_caught(executable, case), what
 
 
-@pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="NVRTC is not installed")
+@needs_nvrtc
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", ["gradient_of_max_pool_3_2_1", "convolution_of_single_channels", "put_rows"])
 def test_nvrtc_compiles_without_local_memory(name: str, architecture: str) -> None:
-    module = lowered((CASES | UPDATES)[name], GPUS[architecture])
-    MapToGridPass().apply(Context(), module)
-    LegalizeArithPass().apply(Context(), module)
-    compiled = nvrtc.compile_kernels(emit_cuda(module, architecture), architecture)
-    assert compiled.kernels
-    for kernel, taken in compiled.kernels.items():
+    found = compiled(lowered((CASES | UPDATES)[name], GPUS[architecture]), architecture)
+    assert found
+    for kernel, taken in found.items():
         assert (taken.stack, taken.spilled) == (0, 0), kernel

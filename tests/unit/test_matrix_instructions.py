@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import pytest
 from cuda_shim import SCHEDULES, ShimExecutable, load_on_shim
-from grid_cases import compiled, counted
+from grid_cases import compiled, counted, needs_compiler, needs_nvrtc
 from product_cases import (
     BF16,
     Case,
@@ -20,8 +20,6 @@ from product_cases import (
     assert_found,
     convolved,
     lowered,
-    needs_compiler,
-    needs_nvrtc,
     normal,
     steps,
 )

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_shim import SCHEDULES, ShimExecutable, load_on_shim
-from grid_cases import compiled, counted
-from product_cases import BF16, Array, needs_compiler, needs_nvrtc, normal
+from grid_cases import compiled, counted, needs_compiler, needs_nvrtc
+from product_cases import BF16, Array, normal
 from random_numbers import generator
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_shim import COMPILER, SCHEDULES, load_on_shim
-from grid_cases import compiled
+from cuda_shim import SCHEDULES, load_on_shim
+from grid_cases import compiled, needs_compiler, needs_nvrtc
 from sample import BF16, F32, Array
 from samples_sorting import SPECIAL, best, in_order, order
 from xdsl.dialects.builtin import ModuleOp
@@ -21,7 +21,6 @@ from tenon.dialects.ops.order.tile_sorting import LeadingOfTilesOp, MoveByDigitO
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import lower, run_passes
 from tenon.passes.machine import GPUS
-from tenon.runtime.cuda import nvrtc
 from tenon.runtime.lower import new_context
 
 
@@ -74,7 +73,7 @@ def test_references_of_tiles_are_what_numpy_says(length: int, monkeypatch: pytes
         compare(Interpreter().run(module, "main", [x]), x)
 
 
-@pytest.mark.skipif(COMPILER is None, reason="the host shim needs g++")
+@needs_compiler
 @pytest.mark.parametrize(
     ("length", "longest", "dtypes"),
     [(70, 96, (np.bool_, np.int8, BF16, np.float64)), (1300, 700, (np.uint8, F32))],
@@ -91,7 +90,7 @@ def test_shim_gives_what_numpy_says(
             compare(executable([x], schedule), x)
 
 
-@pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="NVRTC is not installed")
+@needs_nvrtc
 @pytest.mark.parametrize(("dtype", "architecture"), [(F32, "sm_80"), (np.dtype(np.float64), "sm_90")], ids=str)
 def test_whole_tiles_spill_nothing_and_get_shared_memory_without_asking(
     dtype: np.dtype[Any], architecture: str

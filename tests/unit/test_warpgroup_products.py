@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_shim import SCHEDULES, ShimExecutable, load_on_shim
-from grid_cases import compiled, counted
+from grid_cases import compiled, counted, needs_compiler, needs_nvrtc
 from product_cases import (
     BF16,
     Case,
@@ -19,8 +19,6 @@ from product_cases import (
     assert_found,
     convolved,
     lowered,
-    needs_compiler,
-    needs_nvrtc,
     normal,
     steps,
 )
