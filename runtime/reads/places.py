@@ -66,8 +66,8 @@ class ItemPlace(Place):
 def traced_numbers(value: Any) -> tuple[str, ...] | None:
     """The names of the numbers that a traced function takes as inputs, of the state of an object of Tenon's; `None` of
     others."""
-    names = getattr(type(value), "TRACED_NUMBERS", None)
-    return names.__get__(value) if isinstance(names, property) else names
+    names = getattr(type(value), "__tenon_numbers__", None)
+    return None if names is None else names(value)
 
 
 def item_places(place: Place, value: Any) -> list[ItemPlace]:

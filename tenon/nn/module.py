@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -38,8 +38,6 @@ class Module(ModuleTree):
     otherwise; they may be in lists, tuples and dicts.
     """
 
-    TRACED_NUMBERS: ClassVar[tuple[str, ...]] = ()
-    """The numbers that `tenon.trace` takes as inputs, as it takes all arrays."""
     training: bool
     hooks: tuple[Hook, ...] = ()
 
@@ -113,6 +111,10 @@ class Module(ModuleTree):
         finally:
             if is_outermost:
                 CALLS.journal = None
+
+    def __tenon_numbers__(self) -> tuple[str, ...]:
+        """The numbers that `tenon.trace` takes as inputs, as it takes all arrays: none."""
+        return ()
 
     # --- changes of all of it -------------------------------------------------------------------------
 

@@ -38,9 +38,6 @@ class GradScaler:
     Source: Micikevicius et al., "Mixed precision training", ICLR 2018; PyTorch's documentation of `GradScaler`.
     """
 
-    TRACED_NUMBERS = ("scale", "count")
-    """What `tenon.trace` takes as inputs."""
-
     def __init__(
         self,
         init_scale: float = 65536.0,
@@ -66,6 +63,10 @@ class GradScaler:
         """Whether the gradients of the steps that were unscaled since the last update are finite."""
         self._stepped: dict[int, bool] = {}
         """The steps that were made, or left out, since then."""
+
+    def __tenon_numbers__(self) -> tuple[str, ...]:
+        """What `tenon.trace` takes as inputs."""
+        return "scale", "count"
 
     # --- as functions -----------------------------------------------------------------------------
 

@@ -30,13 +30,6 @@ class Steps:
     steps. If a step fails, parameters and state are as they were before it.
     """
 
-    @property
-    def TRACED_NUMBERS(self) -> tuple[str, ...]:
-        """What `tenon.trace` takes as inputs, since it changes from step to step: the rate, and what schedules have
-        changed."""
-        changing = [name for name in self._rule.CHANGING if all(group[name] for group in self.param_groups)]
-        return ("lr", *[name for name in changing if any(name in self._changing(group) for group in self.param_groups)])
-
     def __init__(self, rule: Any, parameters: Any) -> None:
         self._rule = rule
         self._names = [field.name for field in fields(rule)]
@@ -151,6 +144,12 @@ class Steps:
             state = rule.init({name: tensor._array for name, tensor in own.items()})
         values = {name: own[name]._array for name in slopes}
         return rule, state, (values, slopes, _part(state, slopes), group["lr"], changing)
+
+    def __tenon_numbers__(self) -> tuple[str, ...]:
+        """What `tenon.trace` takes as inputs, since it changes from step to step: the rate, and what schedules have
+        changed."""
+        changing = [name for name in self._rule.CHANGING if all(group[name] for group in self.param_groups)]
+        return ("lr", *[name for name in changing if any(name in self._changing(group) for group in self.param_groups)])
 
     def _changing(self, group: dict[str, Any]) -> dict[str, Any]:
         """The settings that a schedule has changed, which are given to the program instead of being in it."""
