@@ -34,9 +34,9 @@ class Linear(Module):
         self.bias: Array = uniform(generator, (out_features,), in_features, dtype) if bias else None
 
     def forward(self, x: Array) -> Array:
-        product = tenon.matmul(x, tenon.transpose(self.weight))
+        product, bias = tenon.matmul(x, tenon.transpose(self.weight)), self.bias
         # In the dtype of the product, which autocast may have made smaller.
-        return product if self.bias is None else tenon.add(product, tenon.cast(self.bias, dtype=product.dtype))
+        return product if bias is None else tenon.add(product, tenon.cast(bias, dtype=product.dtype))
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

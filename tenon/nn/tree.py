@@ -111,10 +111,12 @@ class LayerArray:
             value = module.__dict__[self.name]
         except KeyError:
             raise AttributeError(self.name) from None  # which the module's `__getattr__` goes on from
-        is_array = type(value) is np.ndarray and value.dtype.kind not in "USO"
-        if is_array and CALLS.journal is None and id(module) in _MADE and not is_traced():
+        kind = type(value)
+        if kind is np.ndarray and CALLS.journal is None and id(module) in _MADE and not is_traced():
+            if value.dtype.kind in "USO":
+                return value  # of a dtype that no tensor has
             return buffer_of(value) if self.name in module.buffer_names else module.offered(self.name)
-        return as_arrays(value) if type(value) is Offered and is_traced() else value
+        return as_arrays(value) if kind is Offered and is_traced() else value
 
     def __set__(self, module: ModuleTree, value: Any) -> None:
         vars(module)[self.name] = value
@@ -126,8 +128,10 @@ class LayerArray:
 
 def note_array(kind: type, name: str) -> None:
     """Have an attribute in which modules of a class have an array be one of a layer, if the class is or extends one."""
+    if hasattr(kind, name):
+        return
     own = next((base for base in kind.__mro__ if base.__module__.startswith("tenon.")), None)
-    if own is not None and own.__module__ not in _NO_LAYERS and not hasattr(kind, name):
+    if own is not None and own.__module__ not in _NO_LAYERS:
         setattr(kind, name, LayerArray(name))
 
 
