@@ -15,6 +15,7 @@ import numpy as np
 from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import is_on_gpu, on_host, plain_array
 from tenon.dialects.support.suggestion import did_you_mean
+from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import is_traced
 from tenon.eager.parameters import CALLS, Offered, adopt, as_arrays, buffer_of, holds, parameter_of
 from tenon.eager.recording import Stored
@@ -115,7 +116,9 @@ class LayerArray:
         if kind is np.ndarray and CALLS.journal is None and id(module) in _MADE and not is_traced():
             if value.dtype.kind in "USO":
                 return value  # of a dtype that no tensor has
-            return buffer_of(value) if self.name in module.buffer_names else module.offered(self.name)
+            if self.name in module.buffer_names:
+                return buffer_of(value)
+            return module._offered(self.name) if is_differentiable(value.dtype) else value
         return as_arrays(value) if kind is Offered and is_traced() else value
 
     def __set__(self, module: ModuleTree, value: Any) -> None:
@@ -268,12 +271,11 @@ class ModuleTree:
             return
         self._make_parameters(is_due=lambda value: isinstance(value, np.ndarray))
 
-    def offered(self, name: str) -> Any:
-        """The parameter that takes the place of the array in one attribute."""
-        there = {id(slot.value): slot.value for slot in self.slots() if not slot.is_buffer}
-        made = parameter_of(vars(self)[name], there)
-        setattr(self, name, made)
-        return made
+    def _offered(self, name: str) -> Any:
+        """The parameter that takes the place of the array in one attribute, wherever the module has that."""
+        array = vars(self)[name]
+        self._make_parameters(is_due=lambda value: value is array)
+        return vars(self)[name]
 
     def _make_parameters(self, is_due: Callable[[Any], bool]) -> None:
         slots = [slot for slot in self.slots() if not slot.is_buffer]
