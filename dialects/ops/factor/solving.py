@@ -23,32 +23,35 @@ from tenon.dialects.types.shapes import InferenceError, broadcast, refine, show
 from tenon.dialects.types.types import FLOAT_TENSOR
 
 
-def _right_shape(a: Any, b: Any) -> tuple[Sequence[int], ...]:
-    """The shape of what solves systems with matrices `a` and right sides `b`."""
-    check_square("a", a)
-    try:
-        rows = refine(a[:-1], b[:-1])
-    except InferenceError:
-        raise InferenceError(
-            f"a has shape {show(a)} and b {show(b)} where (..., n, n) and (..., n, k) is needed"
-        ) from None
-    return ((*(rows or ()), b[-1]),)
+class _SystemsOp(MatrixOp):
+    """What solves systems with square matrices `a` (..., n, n) and right sides `b` (..., n, k)."""
 
+    @staticmethod
+    def shapes(a: Any, b: Any, **settings: Any) -> tuple[Sequence[int], ...]:
+        check_square("a", a)
+        try:
+            rows = refine(a[:-1], b[:-1])
+        except InferenceError:
+            raise InferenceError(
+                f"a has shape {show(a)} and b {show(b)} where (..., n, n) and (..., n, k) is needed"
+            ) from None
+        return ((*(rows or ()), b[-1]),)
 
-def _columns_batched(op: Any, size: int, batched: Sequence[Any], a: Value, b: Value, **settings: Any) -> Any:
-    """What solves the systems of examples that share `a`; `None` where they do not. They are more columns of `b`: one
-    factorization for all."""
-    if batched[0]:
-        return None
-    inner = tuple(range(1, b.ndim))
-    beside = ops.transpose(b, permutation=(*inner[:-1], 0, inner[-1]))
-    solved = op.apply(a, ops.reshape(beside, shape=(*beside.shape[:-2], size * b.shape[-1])), **settings)
-    apart = ops.reshape(solved, shape=beside.shape)
-    return ops.transpose(apart, permutation=(b.ndim - 2, *range(b.ndim - 2), b.ndim - 1))
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        (a, b), (a_has, _) = operands, batched
+        if a_has:
+            return super().batch(size, batched, *operands, **settings)
+        # Examples that share `a` are more columns of `b`: one factorization for all.
+        inner = tuple(range(1, b.ndim))
+        beside = ops.transpose(b, permutation=(*inner[:-1], 0, inner[-1]))
+        solved = cls.apply(a, ops.reshape(beside, shape=(*beside.shape[:-2], size * b.shape[-1])), **settings)
+        apart = ops.reshape(solved, shape=beside.shape)
+        return ops.transpose(apart, permutation=(b.ndim - 2, *range(b.ndim - 2), b.ndim - 1))
 
 
 @tensor_op
-class SolveMatricesOp(MatrixOp):
+class SolveMatricesOp(_SystemsOp):
     """The matrices x (..., n, k) for which a x is `b` (..., n, k), of square matrices `a` (..., n, n) in as many
     stacks.
 
@@ -61,7 +64,6 @@ class SolveMatricesOp(MatrixOp):
     b = operand_def(FLOAT_TENSOR)
     result = result_def(FLOAT_TENSOR)
 
-    shapes = staticmethod(_right_shape)
     LAPACK = staticmethod(lambda a, b: ("solve", (a[-1], b[-1])))
 
     @staticmethod
@@ -73,14 +75,9 @@ class SolveMatricesOp(MatrixOp):
         to_b = SolveMatricesOp.apply(transposed(a), g)
         return -ops.matmul(to_b, transposed(out)), to_b
 
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        shared = _columns_batched(cls, size, batched, *operands, **settings)
-        return super().batch(size, batched, *operands, **settings) if shared is None else shared
-
 
 @tensor_op
-class SolveTrianglesOp(MatrixOp):
+class SolveTrianglesOp(_SystemsOp):
     """The matrices x (..., n, k) for which a x is `b` (..., n, k), where of the square matrices `a` (..., n, n) in as
     many stacks only the lower or `upper` triangle counts, with ones on its diagonal if `unitriangular`.
 
@@ -103,10 +100,6 @@ class SolveTrianglesOp(MatrixOp):
     )
 
     @staticmethod
-    def shapes(a: Any, b: Any, *, upper: bool, unitriangular: bool) -> tuple[Sequence[int], ...]:
-        return _right_shape(a, b)
-
-    @staticmethod
     def compute(a: Any, b: Any, *, upper: bool, unitriangular: bool) -> Any:
         if not unitriangular and not np.diagonal(a, axis1=-2, axis2=-1).all():
             raise np.linalg.LinAlgError("Singular matrix")
@@ -126,11 +119,6 @@ class SolveTrianglesOp(MatrixOp):
         to_a = -ops.matmul(to_b, transposed(out))
         diagonal = int(unitriangular)
         return (ops.triu(to_a, k=diagonal) if upper else ops.tril(to_a, k=-diagonal)), to_b
-
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        shared = _columns_batched(cls, size, batched, *operands, **settings)
-        return super().batch(size, batched, *operands, **settings) if shared is None else shared
 
 
 @tensor_op

@@ -6,10 +6,7 @@ from math import inf
 
 from tenon.runtime.cpu.ir_types import F64, I8, I64, PTR, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
-from tenon.runtime.cpu.lapack.stacks import Stacks
-
-ASKED = -1
-"""The length of a workspace with which LAPACK is asked how long it should be."""
+from tenon.runtime.cpu.lapack.stacks import ASKED, Stacks
 
 
 def lapack_functions(bits: int, integer_bits: int) -> Stacks:
@@ -137,13 +134,8 @@ def _singular(code: Stacks) -> None:
         room: Value, job: Value, m: Value, n: Value, values: Value, u: Value, vh: Value, rows: Value
     ) -> Value:
         """The decomposition of `room`, with so many `rows` of `vh`."""
-        k, wanted = code.select(m < n, m, n), code.array(F64)
-        places = code.workspace(k * 8)
-        code.lapack("gesdd", job, m, n, room, m, values, u, m, vh, rows, wanted, ASKED, places)
-        reals = code.integer_of(wanted.load())
-        work = code.workspace(reals)
-        info = code.lapack("gesdd", job, m, n, room, m, values, u, m, vh, rows, work, reals, places)
-        code.release(work)
+        places = code.workspace(code.select(m < n, m, n) * 8)
+        info = code.lapack_with_room("gesdd", job, m, n, room, m, values, u, m, vh, rows, behind=(places,))
         code.release(places)
         return info
 
@@ -183,21 +175,12 @@ def _orthogonal(code: Stacks) -> None:
         k = code.select(m < n, m, n)
         factors, left = room.at(k), room.at(k + m * n)
         code.turned(factors, x, m, n)
-        wanted = code.array(F64)
-        code.lapack("geqrf", m, n, factors, m, room, wanted, ASKED)
-        reals = code.integer_of(wanted.load())
-        work = code.workspace(reals)
-        info = code.lapack("geqrf", m, n, factors, m, room, work, reals)
-        code.release(work)
+        info = code.lapack_with_room("geqrf", m, n, factors, m, room)
         with code.each(columns) as i, code.each(n) as j:
             r[i * n + j] = code.select(i <= j, factors[j * m + i], code.number(F64, 0.0))
         with code.each(m) as i, code.each(k) as j:
             left[j * m + i] = factors[j * m + i]
-        code.lapack("orgqr", m, columns, k, left, m, room, wanted, ASKED)
-        again = code.integer_of(wanted.load())
-        space = code.workspace(again)
-        further = code.lapack("orgqr", m, columns, k, left, m, room, space, again)
-        code.release(space)
+        further = code.lapack_with_room("orgqr", m, columns, k, left, m, room)
         code.turned(q, left, columns, m)
         return info | further
 

@@ -15,6 +15,8 @@ from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.ir_writer import Module
 
 REALS = pointer(F64)
+ASKED = -1
+"""The length of a workspace with which LAPACK is asked how long it should be."""
 
 
 class Stacks(Module):
@@ -92,6 +94,17 @@ class Stacks(Module):
         info = self.local(I64)
         info.set(0)
         self.blas(name, *arguments, info.address)
+        return info
+
+    def lapack_with_room(self, name: str, *arguments: Operand | str, behind: Sequence[Operand] = ()) -> Value:
+        """The same for a function that is given a workspace and its length, before what is `behind`: LAPACK is asked
+        how long it should be."""
+        wanted = self.array(F64)
+        self.lapack(name, *arguments, wanted, ASKED, *behind)
+        length = self.integer_of(wanted.load())
+        work = self.workspace(length)
+        info = self.lapack(name, *arguments, work, length, *behind)
+        self.release(work)
         return info
 
     def blas(self, name: str, *arguments: Any) -> None:
