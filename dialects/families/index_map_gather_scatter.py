@@ -109,8 +109,8 @@ class IndexMapOp(StructuredOp):
         return replace(space, operands=(source,))
 
     def spread(self, axes: Sequence[int | None]) -> dict[str, Any] | None:
-        """Settings that move an operand of these of its axes, in this order, and one of size 1 for each `None`, as this
-        op moves its own, where axes that are left out have size 1; `None` where there are none."""
+        """The settings of the same op on an operand whose axes are `axes` of this one's, in this order, with a new axis
+        of size 1 for each `None`. Axes that are left out have size 1. `None` if there are no such settings."""
         return None
 
     @staticmethod

@@ -135,6 +135,7 @@ class GatherOp(IndexingOp):
         if not x_has:
             return moved_axis(ops.gather(x, indices, axis=axis), axis, 0)
         if x.ndim == indices.ndim == 2:
+            # Of vectors no parts have to be moved, and places that are neighbours are read side by side.
             return ops.gather_elements(x, indices, axis=1)
         # Each example has places of its own, and parts (...indices, ...before, ...behind) in them.
         parts = ops.gather_nd(moved_axis(x, axis + 1, 1), ops.expand_dims(indices, axis=-1), batch_dims=1)
