@@ -8,7 +8,8 @@ structure on `processor` counts instead of the rule (see `tuning_record`).
 
 Kernels of many short rows get columns in place of these first (`short_rows`).
 Statements that share loops with a contraction run in strips (`strips`). Others that share loops look at their own loops
-first; where vectors along a shared loop are better for the kernel as a whole, all take that one. A statement alone has
+first; where vectors along a shared loop are better for the kernel as a whole, all take that one, or those that are
+computed once per row do (`row_values`). A statement alone has
 a register tile (`tile`), and around it what pays: blocks of rows (`rows`), panels (`packing`), and lanes
 along the reduction for columns that fill no vector (`rest`). What is read in pieces is fetched ahead.
 """
@@ -34,6 +35,7 @@ from tenon.lowering.kernels.statement import Kernel, Statement, read_kernel
 from tenon.lowering.kernels.turn_rows import turn_rows
 from tenon.lowering.schedules.packing import with_next_rows, with_panels
 from tenon.lowering.schedules.rest import with_rest
+from tenon.lowering.schedules.row_values import decide_row_values
 from tenon.lowering.schedules.rows import in_row_blocks, with_pieces_ahead
 from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.lowering.schedules.short_rows import short_rows
@@ -162,6 +164,8 @@ def _decide_loops(kernel: Kernel, machine: Machine) -> tuple[list[Schedule | Non
         along = _decide_along(kernel, shared, loop, machine)
         if along is not None and sum(cost for _, cost in along) < sum(cost for _, cost in best):
             best = along
+    if best is own and (mixed := decide_row_values(kernel, shared, [schedule for schedule, _ in own], machine)):
+        return mixed, None
     return [schedule for schedule, _ in best], None
 
 

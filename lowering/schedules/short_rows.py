@@ -65,10 +65,10 @@ def short_rows(kernel: Kernel, machine: Machine) -> list[SSAValue]:
     if not buffers:
         return []
     copied = [buffer for buffer in buffers if not isinstance(buffer.owner, memref.AllocOp)]
-    in_columns = sum(_columns_cost(statement, machine) for statement in statements)
+    in_columns = sum(columns_cost(statement, machine) for statement in statements)
     in_columns += sum(_copy_cost(buffer, machine) for buffer in copied)
     counts = {rows for rows, _ in sizes}
-    in_rows = sum(_rows_cost(statement, counts, machine, alone=len(statements) == 1) for statement in statements)
+    in_rows = sum(rows_cost(statement, counts, machine, alone=len(statements) == 1) for statement in statements)
     return buffers if in_columns * LEAST_GAIN < in_rows else []
 
 
@@ -175,7 +175,7 @@ def _operations(statement: Statement) -> int:
     return sum(access.is_used for access in statement.accesses) + sum(map(cost, statement.body.ops))
 
 
-def _rows_cost(statement: Statement, rows: Collection[int], machine: Machine, *, alone: bool) -> float:
+def rows_cost(statement: Statement, rows: Collection[int], machine: Machine, *, alone: bool) -> float:
     """Instructions with lanes along the elements of rows, or none: LLVM makes vectors of a statement `alone`."""
     own = [loop for loop, extent in enumerate(statement.extents) if extent not in rows]
     tile, _ = decide_tile(statement, own, machine)
@@ -183,7 +183,7 @@ def _rows_cost(statement: Statement, rows: Collection[int], machine: Machine, *,
     if tile is None or tile.vector is None:
         if operations >= FUNCTION_COST:
             return iterations * operations * SCALAR_COST
-        return _columns_cost(statement, machine) if alone else iterations * operations
+        return columns_cost(statement, machine) if alone else iterations * operations
     length = estimate(statement.extents[tile.vector])
     combining = 0
     if statement.kinds[tile.vector] is LoopKind.REDUCTION:
@@ -192,7 +192,7 @@ def _rows_cost(statement: Statement, rows: Collection[int], machine: Machine, *,
     return iterations / length * (-(-length // tile.width) * operations + combining)
 
 
-def _columns_cost(statement: Statement, machine: Machine) -> float:
+def columns_cost(statement: Statement, machine: Machine) -> float:
     """Instructions with lanes along rows."""
     lanes = machine.vector_bits // compute_bits(statement)
     return prod(map(estimate, statement.extents)) * _operations(statement) / lanes

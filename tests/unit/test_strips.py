@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tenon
 
@@ -21,3 +22,14 @@ def test_strips_of_two_lengths_fit_on_the_stack() -> None:
 
     y = np.maximum(x.astype(np.float64) @ w / 32, 0)
     np.testing.assert_allclose(tenon.jit(function)(x, w, v), np.maximum((y * y) @ v, 0), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("rows", [64, 1000, 17])
+def test_what_is_computed_of_each_row_is_computed_in_strips_of_rows(rows: int) -> None:
+    random = np.random.default_rng(rows)
+    x, w = random.standard_normal((rows, 40)), random.standard_normal(40)
+    product, total = tenon.jit(lambda x, w: (tenon.softplus(x @ w), tenon.logsumexp(x, axis=1)))(x, w)
+    np.testing.assert_allclose(product, np.logaddexp(x @ w, 0), rtol=1e-12)
+    np.testing.assert_allclose(total, np.log(np.exp(x).sum(axis=1)), rtol=1e-12)
+    shifted = tenon.jit(lambda x: tenon.log_softmax(x, axis=1))(x)
+    np.testing.assert_allclose(shifted, x - total[:, None], rtol=1e-12, atol=1e-12)

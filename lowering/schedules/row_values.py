@@ -1,0 +1,97 @@
+"""What a kernel computes once per row: in lanes across rows, while the rows themselves have lanes along their elements.
+
+A product with a vector, or any other reduction of rows, gives a number per row, of which the kernel may take functions
+(a logistic loss, the logarithm of a softmax). Inside of the loop over rows these run one at a time, each instruction
+behind the one before: an exponential takes as long as a row of hundreds of elements. In strips of a few vectors of rows
+the reductions run row by row, and then the functions, a row in each lane.
+
+What several statements read of a strip has to be in the nearest cache when the next one comes to it. That, and whether
+what is saved shows beside what the rows cost, decides: where rows are read once more behind the functions, they come
+from farther away than one that was just read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tenon.dialects.types.size import Size, estimate
+from tenon.lowering.kernels.intermediates import intermediates_fit
+from tenon.lowering.kernels.shared_loops import SharedLoop, is_accumulated
+from tenon.lowering.kernels.statement import Kernel, Statement
+from tenon.lowering.schedules.schedule_attribute import Schedule
+from tenon.lowering.schedules.short_rows import columns_cost, rows_cost
+from tenon.lowering.schedules.tile import SEPARATE_ROWS, decide_tile
+from tenon.passes.machine import Machine
+
+LEAST_SHARE, LEAST_SHARE_AGAIN = 0.1, 0.2
+"""Of a kernel's instructions, which lanes across rows have to save; the same where rows are read again."""
+
+
+def decide_row_values(
+    kernel: Kernel, shared: Sequence[SharedLoop], own: Sequence[Schedule | None], machine: Machine
+) -> list[Schedule | None] | None:
+    """Schedules of strips along one shared loop, in which statements that have no lanes of their `own` take a row each;
+    None where it is better to finish one row after another."""
+    found = [schedules for loop in shared if (schedules := _along(kernel, shared, own, loop, machine)) is not None]
+    return found[-1] if found else None
+
+
+def _along(
+    kernel: Kernel, shared: Sequence[SharedLoop], own: Sequence[Schedule | None], rows: SharedLoop, machine: Machine
+) -> list[Schedule | None] | None:
+    statements = kernel.statements
+    count = statements[0].extents[rows[0]]
+    if isinstance(count, Size) or is_accumulated(statements, rows):
+        return None
+    schedules, saved, total = list(own), 0.0, 0.0
+    across_rows = [False] * len(own)
+    for number, (statement, schedule) in enumerate(zip(statements, own, strict=True)):
+        in_rows = rows_cost(statement, (count,), machine, alone=False)
+        total += in_rows
+        if schedule is None:
+            across, _ = decide_tile(statement, [rows[number]], machine, jam=False)
+            if across is not None and across.jam is None:
+                schedules[number] = across
+                across_rows[number] = True
+                saved += in_rows - columns_cost(statement, machine)
+    share = LEAST_SHARE_AGAIN if _reads_rows_again(statements, rows, across_rows) else LEAST_SHARE
+    taken = [s for s, is_across in zip(schedules, across_rows, strict=True) if is_across and s is not None]
+    if not taken or saved < share * total:
+        return None
+    width = max(schedule.width for schedule in taken)
+    for vectors in (SEPARATE_ROWS, 2, 1):
+        length = width * vectors
+        strips = {loop: length if loop == rows else 1 for loop in shared}
+        if length <= count and intermediates_fit(kernel, strips) and _are_near(statements, shared, strips, machine):
+            return [
+                Schedule(s.vector, s.width, length // s.width) if is_across and s is not None else s
+                for s, is_across in zip(schedules, across_rows, strict=True)
+            ]
+    return None
+
+
+def _reads_rows_again(statements: Sequence[Statement], rows: SharedLoop, across_rows: Sequence[bool]) -> bool:
+    """Whether statements on both sides of one `across_rows` use the elements of the same rows."""
+    found: dict[object, int] = {}
+    for number, statement in enumerate(statements):
+        side = sum(across_rows[:number])
+        for access in statement.accesses:
+            if access.loops() > {rows[number]} and found.setdefault(access.buffer, side) != side:
+                return True
+    return False
+
+
+def _are_near(
+    statements: Sequence[Statement], shared: Sequence[SharedLoop], strips: dict[SharedLoop, int], machine: Machine
+) -> bool:
+    """Whether half of the nearest cache holds what more than one statement uses in a strip."""
+    sizes: dict[object, int] = {}
+    uses: dict[object, set[int]] = {}
+    for number, statement in enumerate(statements):
+        lengths = {loop[number]: strips[loop] for loop in shared}
+        for access in statement.accesses:
+            extents = [lengths.get(loop, estimate(statement.extents[loop])) for loop in access.loops()]
+            uses.setdefault(access.buffer, set()).add(number)
+            sizes[access.buffer] = max(sizes.get(access.buffer, 0), prod(extents) * access.element_bytes)
+    return sum(size for buffer, size in sizes.items() if len(uses[buffer]) > 1) <= machine.l1 // 2
