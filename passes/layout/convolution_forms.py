@@ -131,7 +131,7 @@ def faster_form(x: Value, weight: Value, windows: Windows, target: Target) -> Va
     for form in () if target.matrices else (channel_lanes, window_columns, filter_lanes):
         if (found := form(x, weight, windows, counts, target.machine)) is not None:
             return found
-    if target.filtering and (filtered := minimal_filtering(x, weight, windows, counts, target.machine)) is not None:
+    if target.filtering and (filtered := minimal_filtering(x, weight, windows, counts)) is not None:
         return filtered
     blocks = _blocks(windows)
     is_rest_plain = blocks == tuple(windows.stride) or counts[-1] >= target.narrow

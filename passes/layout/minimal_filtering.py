@@ -25,7 +25,6 @@ from tenon.dialects.ops.contract.windows import Sizes, Windows, moved, places
 from tenon.dialects.support.frozen_arguments import is_frozen
 from tenon.dialects.types.types import f32, f64, numpy_dtype
 from tenon.passes.layout.forms import contracted
-from tenon.passes.machine import Machine
 
 FEWEST_CHANNELS = 16
 """Channels and filters below which the transforms of images and results cost more than is spared."""
@@ -40,7 +39,7 @@ LARGEST_GROUP = len(POINTS) + 2 - TAPS
 Matrix = np.ndarray[Any, Any]
 
 
-def minimal_filtering(x: Value, weight: Value, windows: Windows, counts: Sizes, machine: Machine) -> Value | None:
+def minimal_filtering(x: Value, weight: Value, windows: Windows, counts: Sizes) -> Value | None:
     """The convolution of `x` (n, groups, c, ...image) with windows of 3 rows, of which `counts` fit, by minimal
     filtering along the rows; `None` where that is not faster."""
     if len(counts) < 2:
@@ -52,8 +51,7 @@ def minimal_filtering(x: Value, weight: Value, windows: Windows, counts: Sizes, 
     fewest = FEWEST_FROZEN_WINDOWS if is_frozen(weight.ssa) else FEWEST_WINDOWS
     if min(weight.shape[1:3]) < FEWEST_CHANNELS or x.shape[0] * prod(counts) < fewest:
         return None
-    # Filters at one point that outgrow twice the cache of a core do not stay near, so that they lie together.
-    return _filtered(x, weight, windows, counts, _rows_of_group(counts[-2]), 2 * machine.l2)
+    return _filtered(x, weight, windows, counts, _rows_of_group(counts[-2]))
 
 
 def _rows_of_group(count: int) -> int:
@@ -61,10 +59,9 @@ def _rows_of_group(count: int) -> int:
     return min(range(2, LARGEST_GROUP + 1), key=lambda size: -(-count // size) * (size + TAPS - 1))
 
 
-def _filtered(x: Value, weight: Value, windows: Windows, counts: Sizes, group: int, near: int) -> Value:
+def _filtered(x: Value, weight: Value, windows: Windows, counts: Sizes, group: int) -> Value:
     """In groups of `group` rows: transform images and weight, convolve what becomes of them, and transform back. The
-    rows of an image lie one behind the other meanwhile, so that vectors run on from one to the next. Filters of more
-    than `near` bytes at one point lie together."""
+    rows of an image lie one behind the other meanwhile, so that vectors run on from one to the next."""
     n, groups, c, *outer, height, width = x.shape
     f, taps, columns = weight.shape[1], weight.shape[3:-2], weight.shape[-1]
     to_image, to_weight, to_result = filtering_matrices(group, TAPS)
@@ -79,16 +76,14 @@ def _filtered(x: Value, weight: Value, windows: Windows, counts: Sizes, group: i
     image = ops.reshape(image, shape=(n, groups, points, c, *outer, rows * width))
 
     rank = len(taps)
-    by_point = prod((f, c, *taps, columns)) * dtype.itemsize > near
-    filters = _filters_by_point(weight, to_weight) if by_point else _filters(weight, to_weight)
-
     # (n, groups, f, points, ...outer, places along the rows)
     extents = (n, groups, f, points, *counts[:-2], (rows - 1) * width + counts[-1], c, *taps, columns)
     d = [AffineExpr.dimension(i) for i in range(len(extents))]
     out, channel, tap = d[4 : 4 + rank + 1], d[5 + rank], d[6 + rank :]
     place = places(out, tap, _without_rows(windows.stride), _without_rows(windows.dilation))
-    weight_index = (d[1], d[3], d[2], channel, *tap) if by_point else (d[1], d[2], channel, *tap[:-1], d[3], tap[-1])
-    product = contracted(extents, [(image, (*d[:2], d[3], channel, *place)), (filters, weight_index)], (*d[:4], *out))
+    filters = _filters(weight, to_weight)
+    operands = [(image, (*d[:2], d[3], channel, *place)), (filters, (d[1], d[3], d[2], channel, *tap))]
+    product = contracted(extents, operands, (*d[:4], *out))
 
     # (n, groups, f, ...outer, rows, group, counts[-1])
     extents = (n, groups, f, *counts[:-2], rows, group, counts[-1], points)
@@ -100,17 +95,8 @@ def _filtered(x: Value, weight: Value, windows: Windows, counts: Sizes, group: i
 
 
 def _filters(weight: Value, matrix: Matrix) -> Value:
-    """`weight` (groups, f, c, ...taps, rows, columns) as (groups, f, c, ...taps, points, columns), where the last two
-    are one loop for vectors."""
-    groups, f, c, *taps, rows, columns = weight.shape
-    extents = (groups, f, c, *taps, len(matrix), columns, rows, columns)
-    d = [AffineExpr.dimension(i) for i in range(len(extents))]
-    spread = np.einsum("ik,lm->klim", matrix, np.eye(columns)).astype(numpy_dtype(weight.element_type))
-    return contracted(extents, [(weight, (*d[:-4], *d[-2:])), (spread, (*d[-2:], *d[-4:-2]))], d[:-2])
-
-
-def _filters_by_point(weight: Value, matrix: Matrix) -> Value:
-    """`weight` as (groups, points, f, c, ...taps, columns): the products at one point read what they need alone."""
+    """`weight` (groups, f, c, ...taps, rows, columns) as (groups, points, f, c, ...taps, columns): what the products at
+    one point read lies together, and can be fetched ahead."""
     groups, f, c, *taps, rows, columns = weight.shape
     extents = (groups, len(matrix), f, c, *taps, columns, rows)
     d = [AffineExpr.dimension(i) for i in range(len(extents))]

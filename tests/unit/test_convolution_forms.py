@@ -152,16 +152,6 @@ def test_filtering_along_rows(geometry: Geometry) -> None:
     check(geometry)
 
 
-@pytest.mark.parametrize("geometry", [FILTERED[1], FILTERED[3]])
-def test_large_filters_lie_together_by_point(geometry: Geometry) -> None:
-    x, weight, _ = arrays = geometry.arrays()
-    module = in_form(geometry, '{machine="l2=256"}')
-    filters = [(shape_of(op.results[0].type) or ())[:3] for op in module.walk() if isinstance(op, ContractOp)]
-    assert (geometry.groups, 6, geometry.filters) in filters
-    (result,) = executable(module, "cpu").run([x, weight])
-    np.testing.assert_allclose(result, geometry.expected(*arrays)[0], rtol=1e-4, atol=1e-4)
-
-
 def test_without_filtering_windows_keep_infinities_apart() -> None:
     x = np.zeros((1, 16, 16, 32), np.float32)
     x[0, 3, 8, 9] = np.inf

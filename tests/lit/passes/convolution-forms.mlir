@@ -142,7 +142,7 @@ func.func @filtering_along_rows(%x: tensor<1x1x16x34x34xf32>, %w: tensor<1x16x16
 // CHECK-LABEL: @filtering_along_rows
 // CHECK:         %[[IMAGE:.*]] = tenon.contract [%x, {{.*}} -> tensor<1x1x6x16x8x34xf32>
 // CHECK:         %[[ROWS:.*]] = tenon.reshape %[[IMAGE]] {shape = [1, 1, 6, 16, 272]}
-// CHECK:         %[[WEIGHT:.*]] = tenon.contract [%w, {{.*}} -> tensor<1x16x16x6x3xf32>
+// CHECK:         %[[WEIGHT:.*]] = tenon.contract [%w, {{.*}} -> tensor<1x6x16x16x3xf32>
 // CHECK:         %[[PRODUCT:.*]] = tenon.contract [%[[ROWS]], %[[WEIGHT]]] {{.*}} -> tensor<1x1x16x6x270xf32>
 // CHECK:         %[[RESULT:.*]] = tenon.contract [%[[PRODUCT]], {{.*}} -> tensor<1x1x16x8x4x32xf32>
 // CHECK:         tenon.reshape %[[RESULT]]
