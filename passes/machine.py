@@ -129,6 +129,9 @@ VECTOR_BITS = (128, 256, 512)
 TILE_REGISTERS = 8
 """Registers that hold matrices (`Machine.tiles`)."""
 
+GPU_REGISTER = 4
+"""Bytes of a register of a GPU's threads."""
+
 ALIGNMENT = 64
 """Bytes at whose multiples buffers begin: a line, and the widest vector, of every machine that is known."""
 
@@ -177,8 +180,12 @@ class Gpu:
     """Cycles a second."""
     lanes: int = 64
     """Multiply-adds of f32 that a multiprocessor begins in a cycle."""
+    double_lanes: int = 2
+    """The same of f64."""
     products: int = 512
     """Multiply-adds of f16 that the matrix instructions of its warps begin in a cycle."""
+    double_products: int = 0
+    """The same of f64; 0: it has no units for them."""
     tf32: bool = False
     """Whether these may multiply f32 by its first 11 significant bits."""
     deterministic: bool = True
@@ -196,6 +203,10 @@ class Gpu:
     def common(self) -> Gpu:
         """This GPU without the instructions that only its architecture has."""
         return replace(self, architecture=self.architecture.rstrip("af"))
+
+    def products_of(self, element_bytes: int) -> int:
+        """Multiply-adds of elements of so many bytes that matrix instructions begin in a cycle."""
+        return self.double_products if element_bytes == 8 else 2 * self.products // element_bytes
 
     def resident(self, threads: int, registers: int, shared: int) -> int:
         """How many blocks a multiprocessor holds at a time: of so many threads of so many registers each, with bytes of
@@ -228,7 +239,8 @@ GPU = Gpu()
 
 def _hopper(architecture: str, **facts: Any) -> Gpu:
     """A GPU with the multiprocessor of H100, which that of B200 takes after."""
-    return Gpu(architecture, threads=2048, largest_shared=227 << 10, lanes=128, products=2048, **facts)
+    rates = {"lanes": 128, "double_lanes": 64, "products": 2048}
+    return Gpu(architecture, threads=2048, largest_shared=227 << 10, **rates, **facts)
 
 
 GPUS = {
@@ -243,15 +255,17 @@ GPUS = {
             multiprocessors=108,
             l2=40 << 20,
             bandwidth=1.555e12,
+            double_lanes=32,
             products=1024,
+            double_products=64,
         ),
         Gpu("sm_86", multiprocessors=72, l2=6 << 20, bandwidth=6e11, clock=1.695e9, lanes=128),
         Gpu("sm_89", multiprocessors=142, l2=96 << 20, bandwidth=8.64e11, clock=2.52e9, lanes=128),
         *(
-            _hopper(name, multiprocessors=132, l2=50 << 20, bandwidth=3.35e12, clock=1.98e9)
+            _hopper(name, multiprocessors=132, l2=50 << 20, bandwidth=3.35e12, clock=1.98e9, double_products=128)
             for name in ("sm_90", "sm_90a")
         ),
-        _hopper("sm_100", multiprocessors=148, l2=126 << 20, bandwidth=8e12, clock=1.965e9),
+        _hopper("sm_100", multiprocessors=148, l2=126 << 20, bandwidth=8e12, clock=1.965e9, double_products=64),
     )
 }
 """GPUs by architecture: of each the one that most data centres have."""

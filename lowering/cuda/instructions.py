@@ -8,7 +8,15 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects import vector
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IntegerType, MemRefType, VectorType
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    MemRefType,
+    VectorType,
+)
 from xdsl.ir import Attribute, SSAValue
 
 from tenon.dialects.upstream.nvgpu import (
@@ -29,6 +37,7 @@ ELEMENTS: dict[Attribute, str] = {
     BFloat16Type(): "bf16",
     Float16Type(): "f16",
     Float32Type(): "tf32",
+    Float64Type(): "f64",
     IntegerType(8): "s8",
 }
 """How names of instructions call the elements of operands."""
@@ -75,8 +84,8 @@ def emit_mma(writer: KernelWriter, op: MmaSyncOp) -> None:
 
 def _registers(writer: KernelWriter, value: SSAValue) -> str:
     assert isinstance(value.type, VectorType)
-    count = value.type.get_shape()[0]
-    return f"*(const unsigned int (*)[{count}])&{writer.names[value]}"
+    kind = "double" if value.type.element_type == Float64Type() else "unsigned int"
+    return f"*(const {kind} (*)[{value.type.get_shape()[0]}])&{writer.names[value]}"
 
 
 def emit_fence(writer: KernelWriter, op: WgmmaFenceOp) -> None:

@@ -1,9 +1,9 @@
 """Products of matrices by the instructions that warps have for them: f16 and bf16 with sums in f32, i8 with sums in
-i32.
+i32, f64.
 
 A block computes a tile of the result, whose operands go through shared memory in pieces of the reduced axis, each
 copied while those before it are multiplied. They lie there as they do in memory; runs of 16 bytes trade places so that
-eight rows of a matrix are in different banks.
+eight rows of a matrix are in different banks. Of f64 there are unused elements behind rows for that.
 """
 
 from __future__ import annotations
@@ -13,10 +13,17 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from tenon.lowering.grid_schedules.contractions import large_product, ordered, packed_results
-from tenon.lowering.grid_schedules.product_tiles import Block, Candidate, bytes_of_piece, candidate, ranked
+from tenon.lowering.grid_schedules.product_tiles import (
+    Block,
+    Candidate,
+    bytes_of_piece,
+    candidate,
+    ranked,
+    registers_of,
+)
 from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.steps.bind import BindLoop
-from tenon.lowering.steps.contract import TRANSPOSABLE, Contract
+from tenon.lowering.steps.contract import IN_EITHER_ORDER, WIDE, Contract
 from tenon.lowering.steps.nest import Nest, NestAccess
 from tenon.lowering.steps.pack import ASYNC, LEAST_ASYNC, SHARED, Pack
 from tenon.lowering.steps.pipeline import Pipeline
@@ -26,6 +33,7 @@ from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.tile_copies import RUN, SWIZZLES, widest
 from tenon.lowering.steps.unroll import Unroll
 from tenon.lowering.steps.vectorize import Vectorize
+from tenon.passes.machine import Gpu
 
 ROWS, COLUMNS = (128, 64, 32, 16), (128, 64, 32, 16)
 """Of a tile: four warps have at most 64 by 64 sums each."""
@@ -65,7 +73,9 @@ def candidates(nest: Nest, product: MatrixProduct) -> Iterator[Candidate]:
             down, across = warps_of(rows, columns)
             moved = down * across * (rows // down + columns // across)
             shared = STAGES * DEPTH * (rows + columns)
-            yield candidate(nest, product, Block(rows, columns, down * across * nest.machine.warp, moved, shared))
+            block = Block(rows, columns, down * across * nest.machine.warp, moved, shared)
+            if registers_of(product, block) <= nest.machine.thread_registers:
+                yield candidate(nest, product, block)
 
 
 @dataclass(frozen=True)
@@ -107,17 +117,27 @@ def packed_operand(
     name, along = nest.name_of(access.buffer), access.leading[-1]
     bytes_ = access.access.element_bytes
     inner = "" if along in (axis, reduced) else axis
-    if not inner and along == axis and bytes_ != TRANSPOSABLE:
+    if not inner and along == axis and bytes_ not in IN_EITHER_ORDER:
         inner = reduced
-    runs = sizes[inner or str(along)] * bytes_ // RUN
-    swizzle = gcd(max(SWIZZLES), runs)
-    return [Pack(name, SHARED, at=at, inner=inner, swizzle=swizzle, copy=copies), Pack(name, "fragments")]
+    row = sizes[inner or str(along)] * bytes_
+    pad, swizzle = 0, gcd(max(SWIZZLES), row // RUN)
+    if bytes_ == WIDE:
+        pad, swizzle = _unused(row, nest.machine, along_reduced=(inner or along) == reduced) // bytes_, 1
+    return [Pack(name, SHARED, at=at, inner=inner, pad=pad, swizzle=swizzle, copy=copies), Pack(name, "fragments")]
+
+
+def _unused(row: int, machine: Gpu, *, along_reduced: bool) -> int:
+    """The unused bytes behind rows of so many, with which f64 that threads load at the same time are in different
+    banks: of two rows eight neighbours along the reduced axis, or of every second row four along the other one."""
+    banks = machine.shared_access
+    apart, period = (banks // 2, banks) if along_reduced else (banks // 8, banks // 4)
+    return (apart - row) % period
 
 
 def is_asynchronous(nest: Nest, access: NestAccess, axis: str, reduced: str) -> bool:
     """Whether threads can go on while an operand is copied, which has the axes `axis` and `reduced`."""
     along, bytes_ = access.leading[-1], access.access.element_bytes
-    if along not in (axis, reduced) or (along == axis and bytes_ != TRANSPOSABLE):
+    if along not in (axis, reduced) or (along == axis and bytes_ not in IN_EITHER_ORDER):
         return False
     return widest(nest, access) * bytes_ >= LEAST_ASYNC
 

@@ -16,7 +16,7 @@ from math import prod
 from tenon.lowering.grid_schedules.elementwise import accesses
 from tenon.lowering.steps.nest import Nest
 from tenon.lowering.steps.products import MatrixProduct
-from tenon.passes.machine import Gpu
+from tenon.passes.machine import GPU_REGISTER, Gpu
 
 BESIDE_SUMS = 56
 """What a thread has to keep beside its sums: addresses, loops and what follows, about as the assembler says."""
@@ -49,6 +49,8 @@ class Candidate:
     blocks: int
     cycles: dict[str, float]
     threads: int
+    registers: int
+    """Of a thread."""
     from_memory: float
     """The share of what blocks copy of operands that comes from memory: the rest is in a cache."""
 
@@ -65,13 +67,21 @@ class Candidate:
 
 def ranked(tiles: Iterable[Candidate]) -> list[Candidate]:
     """The tiles, the one to choose first: those that take the fewest cycles, of equally many those of the least work,
-    then the largest, which reads least again."""
+    then the largest, which reads least again, in whatever shape does. Where products take longest, equal work is not
+    told by what the last tiles leave idle."""
     known = list(tiles)
-    least = EQUAL * min(tile.longest for tile in known)
+    best = min(known, key=lambda tile: tile.longest)
+    least = EQUAL * best.longest
 
-    def order(tile: Candidate) -> tuple[float, float, int]:
-        work = max(tile.cycles[name] for name in WORK)
-        return max(tile.longest, least), work, -tile.rows * tile.columns
+    def work(tile: Candidate) -> float:
+        return max(tile.cycles[name] for name in WORK)
+
+    least_work = min(work(tile) for tile in known if tile.longest <= least)
+    least_work *= EQUAL if best.bound == "products" else 1
+
+    def order(tile: Candidate) -> tuple[float, float, int, float]:
+        again = sum(tile.cycles[name] for name in WORK)
+        return max(tile.longest, least), max(work(tile), least_work), -tile.rows * tile.columns, again
 
     return sorted(known, key=order)
 
@@ -85,7 +95,7 @@ def candidate(nest: Nest, product: MatrixProduct, block: Block) -> Candidate:
     down, across = -(-nest.extents[product.row] // rows), -(-nest.extents[product.column] // columns)
     blocks = products * down * across
     each = {
-        "products": depth * rows * columns * size / (2 * machine.products),
+        "products": depth * rows * columns / machine.products_of(size),
         "L2": depth * (rows + columns) * size / machine.l2_access,
         "shared memory": depth * block.moved * size / machine.shared_access,
     }
@@ -95,17 +105,19 @@ def candidate(nest: Nest, product: MatrixProduct, block: Block) -> Candidate:
     of_element = sum(a.access.element_bytes for a in used if {product.row, product.column} <= set(a.axes))
     wait = 2 * machine.latency * machine.clock
     stored = rows * columns * of_element * machine.multiprocessors / rate
-    resident = _resident(machine, rows * columns, block.threads, block.shared)
+    registers = registers_of(product, block)
+    resident = max(machine.resident(block.threads, registers, block.shared), 1)
     cycles = {name: wait + -(-blocks // machine.multiprocessors) * time for name, time in each.items()}
     cycles["memory"] = sum(whole.values()) / rate
     cycles["latency"] = -(-blocks // (machine.multiprocessors * resident)) * (wait + max(each.values()) + stored)
     share = sum(whole.values()) / max(blocks * depth * (rows + columns) * size, 1)
-    return Candidate(rows, columns, blocks, cycles, block.threads, min(share, 1))
+    return Candidate(rows, columns, blocks, cycles, block.threads, registers, min(share, 1))
 
 
-def _resident(machine: Gpu, sums: int, threads: int, shared: int) -> int:
-    """How many blocks a multiprocessor holds at a time."""
-    return max(machine.resident(threads, sums // threads + BESIDE_SUMS, shared), 1)
+def registers_of(product: MatrixProduct, block: Block) -> int:
+    """About how many registers a thread has: sums are as wide as operands, or a register."""
+    words = max(product.left.access.element_bytes // GPU_REGISTER, 1)
+    return words * block.rows * block.columns // block.threads + BESIDE_SUMS
 
 
 def bytes_of_piece(machine: Gpu, tile: Candidate, stages: int, least: int, most: int) -> int:
@@ -117,8 +129,8 @@ def bytes_of_piece(machine: Gpu, tile: Candidate, stages: int, least: int, most:
     row = tile.rows + tile.columns
 
     def blocks(piece: int) -> int:
-        resident = _resident(machine, tile.rows * tile.columns, tile.threads, stages * piece * row)
-        return min(resident, -(-tile.blocks // machine.multiprocessors))
+        resident = machine.resident(tile.threads, tile.registers, stages * piece * row)
+        return min(max(resident, 1), -(-tile.blocks // machine.multiprocessors))
 
     piece = least
     while piece < most and blocks(piece) * (stages - 1) * piece * row * tile.from_memory < wanted:

@@ -2,7 +2,9 @@
 are in registers, where the statements that follow find them.
 
 `ldmatrix` loads up to four matrices of eight rows of 16 bytes, each lane giving the place of a row; which register then
-holds which of them is what the fragments of the instruction say.
+holds which of them is what the fragments of the instruction say. Elements that fill more than a register are loaded by
+the lanes that need them, which have neighbours along the reduced axis: as these are the same ones of both operands, the
+sum is that of the same products.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from tenon.lowering.loop_ir.builder import Position, Steps
 from tenon.lowering.steps.nest import Bind, Contraction, Loop, Nest, NestAccess
 from tenon.lowering.steps.products import factor_of
 from tenon.lowering.steps.tile_copies import RUN
+from tenon.passes.machine import GPU_REGISTER
 
 TILES = 4
 """Matrices that one `ldmatrix` loads, at most."""
@@ -100,8 +103,7 @@ class MatrixProducts:
 
     def _rows_of(self, left: SharedTile) -> SSAValue:
         """The fragments of the left operand, for each iteration of the rows."""
-        matrices = _distances(self._matrices("a"), by_rows=not is_transposed(self.contraction, left))
-        return self._loaded(left, self.row, 1, matrices)
+        return self._loaded(left, self.row, 1, self._matrices("a"))
 
     def _rows_in_registers(self, left: Callable[[], SSAValue], at: Position) -> SSAValue:
         """The same of an operand in registers, from the iteration `at` of the depth on."""
@@ -130,30 +132,58 @@ class MatrixProducts:
     def _columns_of_right(self) -> SSAValue:
         """The fragments of the right operand, those of iterations of the columns that are loaded together in a row."""
         size = self.fragments["b"].shape[1]
-        moves = [(down, across + n * size) for n in range(self.together) for down, across in self._matrices("b")]
-        matrices = _distances(moves, by_rows=is_transposed(self.contraction, self.right))
-        return self._loaded(self.right, self.column, self.together, matrices)
+        moves = [(across + n * size, down) for n in range(self.together) for down, across in self._matrices("b")]
+        return self._loaded(self.right, self.column, self.together, moves)
 
-    def _loaded(self, tile: SharedTile, loop: Loop, together: int, matrices: tuple[list[int], list[int]]) -> SSAValue:
+    def _loaded(self, tile: SharedTile, loop: Loop, together: int, matrices: Sequence[tuple[int, int]]) -> SSAValue:
         """Registers that hold the `matrices` of so many iterations of a loop, for each of these: by matrix, then by
-        element."""
+        element. Matrices are so far along the axis of the loop, and along the reduced one."""
         code, builder = self.code, self.code.builder
-        count, run = loop.extent // together, RUN // tile.access.access.element_bytes
-        down, along = tuple(matrices[0]), tuple(n // run for n in matrices[1])
-        elements = 4 // tile.access.access.element_bytes
-        array = code.allocate(tile.element, [count, len(down), elements], REGISTERS)
+        count, bytes_ = loop.extent // together, tile.access.access.element_bytes
+        array = code.allocate(tile.element, [count, len(matrices), max(GPU_REGISTER // bytes_, 1)], REGISTERS)
+        by_matrices = self._load_matrices if bytes_ <= GPU_REGISTER else self._load_elements
 
         def load(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
             with code.at({loop.name: at.scaled(together)}):
-                place = tile.row_of_matrix(down, along)
-            loaded = LdMatrixOp(tile.memref, place, len(down), transpose=is_transposed(self.contraction, tile))
-            zero = builder.index_constant(0)
-            self._put(code.value(loaded), array, [builder.index(at), zero, zero])
+                by_matrices(tile, loop.axis, matrices, array, builder.index(at))
             return ()
 
         builder.sequential(Steps(0, count), (), load)
         code.mark_unrolled(count)
         return array
+
+    def _load_matrices(
+        self, tile: SharedTile, _: str, matrices: Sequence[tuple[int, int]], array: SSAValue, at: SSAValue
+    ) -> None:
+        """Load matrices of eight rows of 16 bytes, which are those of shared memory."""
+        run, zero = RUN // tile.access.access.element_bytes, self.code.builder.index_constant(0)
+        transpose = is_transposed(self.contraction, tile)
+        own, depth = zip(*matrices, strict=True)
+        down, along = (depth, own) if transpose else (own, depth)
+        place = tile.row_of_matrix(down, tuple(n // run for n in along))
+        loaded = LdMatrixOp(tile.memref, place, len(down), transpose=transpose)
+        self._put(self.code.value(loaded), array, [at, zero, zero])
+
+    def _load_elements(
+        self, tile: SharedTile, axis: str, matrices: Sequence[tuple[int, int]], array: SSAValue, at: SSAValue
+    ) -> None:
+        """Load the elements that a lane has of matrices of eight rows or columns along `axis` by four along the reduced
+        axis, of which a lane has neighbours."""
+        code, builder, reduced = self.code, self.code.builder, self.contraction.depth.axis
+        eighth, fourth = (Position(((value, 1),)) for value in code.digits(builder.index(code.lane()), [8, 4]))
+        depths = sorted({depth for _, depth in matrices})
+        first = fourth.scaled(len(depths))
+        for own in dict.fromkeys(own for own, _ in matrices):
+            if is_transposed(self.contraction, tile):
+                places = [{axis: eighth + own, reduced: first + n} for n in range(len(depths))]
+                values = [code.load(tile.memref, tile.beside(place)) for place in places]
+            else:
+                place = tile.beside({axis: eighth + own, reduced: first})
+                loaded = self._vector(tile.memref, place, [len(depths)])
+                values = [code.value(vector.ExtractOp(loaded, [n], tile.element)) for n in range(len(depths))]
+            for depth, value in zip(depths, values, strict=True):
+                number = builder.index_constant(matrices.index((own, depth)))
+                code.store(value, array, [at, number, builder.index_constant(0)])
 
     def _matrices(self, name: str) -> list[tuple[int, int]]:
         """The rows and columns of a fragment at which the matrix begins that each register holds a part of."""
@@ -183,10 +213,3 @@ def result_loops(nest: Nest, contraction: Contraction) -> tuple[list[Loop], list
 def is_transposed(contraction: Contraction, tile: SharedTile) -> bool:
     """Whether neighbours in shared memory are not along the reduced axis."""
     return tile.dimensions[tile.layout[-1]].axis not in contraction.statement.reduced
-
-
-def _distances(moves: Sequence[tuple[int, int]], *, by_rows: bool) -> tuple[list[int], list[int]]:
-    """How far matrices are down the rows of shared memory and along them, by their rows and columns in the fragment:
-    rows of shared memory are its rows, or its columns."""
-    rows, columns = [row for row, _ in moves], [column for _, column in moves]
-    return (rows, columns) if by_rows else (columns, rows)

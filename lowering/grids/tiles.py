@@ -7,7 +7,7 @@ asynchronous is begun, and waited for by those who use it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -23,6 +23,7 @@ from tenon.lowering.loop_ir.builder import INDEX, Position, Steps, vector_type
 from tenon.lowering.steps.nest import THREADS, Loop, NestAccess, Tile
 from tenon.lowering.steps.tile_copies import RUN, SWIZZLES, copy_width, tile_order, tile_sizes
 
+NOWHERE: Mapping[str, Position] = {}
 MOST = max(SWIZZLES)
 """Runs of 16 bytes that are all banks, and rows of a matrix of `ldmatrix`."""
 
@@ -219,6 +220,11 @@ class SharedTile:
         """The indices of the element that the thread is at."""
         return [self.code.builder.index(at) for at in (self.stage, *self._positions())]
 
+    def beside(self, moved: Mapping[str, Position]) -> list[SSAValue]:
+        """The indices of the element that is so far along axes from where the thread is, wherever its run is."""
+        *outer, inner = self._positions(moved)
+        return self._indices(outer, inner, self._swizzled)
+
     def corner(self) -> list[SSAValue]:
         """The indices of where the matrix begins that the thread is at, in rows whose runs have traded places."""
         *outer, inner = self._positions()
@@ -256,11 +262,11 @@ class SharedTile:
             at = self._quotient(at, 2)
         return total
 
-    def _positions(self) -> list[Position]:
-        """Where the thread is along the dimensions of the tile."""
+    def _positions(self, moved: Mapping[str, Position] = NOWHERE) -> list[Position]:
+        """Where the thread is along the dimensions of the tile, or so far from there along axes."""
         positions: list[Position] = []
         for n in self.layout:
-            at = Position()
+            at = moved.get(self.dimensions[n].axis or "", Position())
             for loop in self.dimensions[n].loops:
                 at += self.code.positions[loop.name].scaled(loop.stride)
             positions.append(at)

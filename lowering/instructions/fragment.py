@@ -19,7 +19,7 @@ Digits = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True)
 class Fragment:
-    """The part of a matrix of `shape` that each thread holds, in registers of 32 bits."""
+    """The part of a matrix of `shape` that each thread holds, in registers of 32 bits, or of 64 for f64."""
 
     shape: tuple[int, int]
     threads: Digits

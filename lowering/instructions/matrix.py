@@ -3,6 +3,9 @@ instructions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 from tenon.lowering.instructions.fragment import Digits, Fragment
 from tenon.lowering.instructions.instruction import Instruction, assembly, device_function
 
@@ -48,7 +51,7 @@ EIGHT_TRANSPOSED = Fragment((8, 8), ((4, 2, 0), (8, 0, 1)), (), ((2, 1, 0),))
 
 
 def mma_fragments(per_register: int) -> dict[str, Fragment]:
-    """The operands of m16n8, along K as deep as 32 bytes, with so many elements in a register."""
+    """The operands of m16n8, with so many elements in a register, eight times as deep along K."""
     per, depth = per_register, 8 * per_register
     return {
         "a": Fragment((16, depth), ((4, 0, per), (8, 1, 0)), ((2, 8, 0), (2, 0, 4 * per)), ((per, 0, 1),)),
@@ -75,6 +78,32 @@ def _mma(element: str, ptx_element: str, per_register: int, accumulator: str = "
     return Instruction(name, "nvgpu.mma.sync", text, fragments=fragments, operations=2 * 16 * 8 * depth)
 
 
+def _mma_f64() -> Instruction:
+    """m16n8k8, which is in `sm_90`. Before, four of m8n8k4 do the same: each holds a part of its operands and sums."""
+    name, shape = "tn_mma_m16n8k8_f64", (16, 8, 8)
+
+    def statement(form: str, d: Sequence[int], a: Sequence[int], b: Sequence[int]) -> str:
+        sums, left, right = (
+            "{" + ", ".join(f"%{first + i}" for i in range(count)) + "}"
+            for first, count in ((0, len(d)), (len(d), len(a)), (len(d) + len(a), len(b)))
+        )
+        ptx = f"mma.sync.aligned.{form}.row.col.f64.f64.f64.f64 {sums}, {left}, {right}, {sums};"
+        inputs = ", ".join([f'"d"(a[{i}])' for i in a] + [f'"d"(b[{i}])' for i in b])
+        return assembly(ptx, ", ".join(f'"+d"(d[{i}])' for i in d), inputs, memory=False)
+
+    parts = [(half, step) for step in (0, 1) for half in (0, 1)]
+    lines = [
+        "#if __CUDA_ARCH__ >= 900",
+        statement("m16n8k8", range(4), range(4), range(2)),
+        "#else",
+        *(statement("m8n8k4", (2 * half, 2 * half + 1), (half + 2 * step,), (step,)) for half, step in parts),
+        "#endif",
+    ]
+    signature = f"void {name}(double (&d)[4], const double (&a)[4], const double (&b)[2])"
+    text = device_function(signature, "\n" + "\n".join(lines))
+    return Instruction(name, "nvgpu.mma.sync", text, fragments=mma_fragments(1), operations=2 * prod(shape))
+
+
 MATRIX = (
     *(
         make(count, transposed)
@@ -86,4 +115,5 @@ MATRIX = (
     _mma("f16", "f16", 2),
     _mma("tf32", "tf32", 1),
     _mma("s8", "s8", 4, "s32"),
+    _mma_f64(),
 )

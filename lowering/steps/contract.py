@@ -9,7 +9,8 @@ eight rows and four pairs of columns, so that what follows finds the sums in the
     split(k.., 16) -> ku, kf
 
 The operands are fragments, which `ldmatrix` loads from shared memory: its rows are runs of 16 bytes, along the reduced
-axis or, for elements of 2 bytes, along the other one.
+axis or, for elements of 2 bytes, along the other one. Elements of 8 bytes are loaded as they are, two at a time where
+neighbours are along the reduced axis.
 
 The rows may also be the result of such a product, or what was made of it, in registers: sums are dealt out as elements
 of 2 bytes of a left operand are, matrices of 8 columns being one of 16. So `contract(ju, mma)` of the loop above, which
@@ -37,10 +38,15 @@ from tenon.lowering.steps.products import (
 )
 from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.tile_copies import RUN
+from tenon.passes.machine import GPU_REGISTER
 
 WGMMA = "wgmma"
 TRANSPOSABLE = 2
-"""Bytes of the elements that it can transpose."""
+"""Bytes of the elements that `ldmatrix` transposes."""
+WIDE = 2 * GPU_REGISTER
+"""Bytes of elements that fill more than a register: threads load each for themselves."""
+IN_EITHER_ORDER = (TRANSPOSABLE, WIDE)
+"""Bytes of the elements whose neighbours in shared memory may be along either axis of a matrix."""
 
 
 @dataclass(frozen=True)
@@ -164,8 +170,9 @@ def _operand_obstacles(
     inner = tile.inner or access.leading[-1]
     if inner not in (axis, reduced):
         yield f"neighbours of {name} in shared memory are along {inner}, neither {axis} nor {reduced}"
-    elif inner == axis and access.access.element_bytes != TRANSPOSABLE:
-        yield f"neighbours of {name} in shared memory are along {axis}, and its elements have not {TRANSPOSABLE} bytes"
+    elif inner == axis and access.access.element_bytes not in IN_EITHER_ORDER:
+        known = " or ".join(map(str, IN_EITHER_ORDER))
+        yield f"neighbours of {name} in shared memory are along {axis}, and its elements have not {known} bytes"
     elif tile.panel:
         yield f"{name} is in panels in shared memory, which only {WGMMA} reads"
     elif tile.pad * access.access.element_bytes % RUN:

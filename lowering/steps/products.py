@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, linalg
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, i8, i32
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, i8, i32
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from tenon.dialects.families.monoid import combining_op
@@ -108,6 +108,7 @@ FORMS = (
 IN_SHARED = ("bf16", "f16")
 """Elements of which instructions of a warpgroup read both operands from shared memory, in either order."""
 ROUNDED = _Form(Float32Type(), None, Float32Type(), TF32)
+DOUBLE = _Form(Float64Type(), None, Float64Type(), "f64")
 
 
 def matrix_instruction(statement: NestStatement, machine: Gpu) -> Instruction | str:
@@ -143,14 +144,18 @@ def _form(statement: NestStatement, machine: Gpu) -> _Form | str:
     shown = " and ".join(sorted(map(str, elements)))
     if product is None or len(elements) != 1:
         return f"no instruction multiplies {shown}"
-    for form in (*FORMS, *([ROUNDED] if machine.tf32 else [])):
+    hints = {
+        ROUNDED: "" if machine.tf32 else f", and {TF32} is not allowed",
+        DOUBLE: "" if machine.double_products else f", which {machine.architecture} has no units for",
+    }
+    for form in (*FORMS, *(form for form, hint in hints.items() if not hint)):
         if (
             elements == {form.element}
             and accumulator.type == form.sums
             and _is_plain(statement, product, factors, form)
         ):
             return form
-    hint = f", and {TF32} is not allowed" if elements == {ROUNDED.element} else ""
+    hint = next((hint for form, hint in hints.items() if elements == {form.element}), "")
     return f"no instruction adds products of {shown} to {accumulator.type}{hint}"
 
 

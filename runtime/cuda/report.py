@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
+from xdsl.dialects.builtin import AnyFloat, Float64Type, MemRefType, ModuleOp, VectorType
 
 from tenon.dialects.upstream.nvgpu import DeviceAsyncCopyOp, MmaSyncOp
-from tenon.dialects.upstream.walking import ops_of
+from tenon.dialects.upstream.walking import all_ops, ops_of
 from tenon.dialects.upstream.warpgroup import WarpgroupMmaOp
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.cuda.emit_cuda import kernels, launch_shape
@@ -27,7 +27,22 @@ from tenon.passes.machine import Gpu
 from tenon.runtime.cuda.disassembly import INSTALL
 from tenon.runtime.cuda.nvrtc import KernelResources
 
-TELLING = ("LDG", "STG", "LDS", "STS", "LDL", "STL", "LDGSTS", "LDSM", "STSM", "UTMALDG", "UTMASTG", "HMMA", "HGMMA")
+TELLING = (
+    "LDG",
+    "STG",
+    "LDS",
+    "STS",
+    "LDL",
+    "STL",
+    "LDGSTS",
+    "LDSM",
+    "STSM",
+    "UTMALDG",
+    "UTMASTG",
+    "HMMA",
+    "HGMMA",
+    "DMMA",
+)
 """Instructions that show which way a kernel goes; all others are in the total."""
 
 FORMS = {MmaSyncOp: "mma.sync", WarpgroupMmaOp: "wgmma", type(None): "no matrix instructions"}
@@ -68,10 +83,12 @@ def predict(
     operations: int,
     rate: int | None = None,
     copied: int = 0,
+    lanes: int | None = None,
 ) -> tuple[float, str]:
     """Seconds that a launch takes at least, and by which limit: `resident` blocks of `threads` on a multiprocessor,
-    which begins `rate` multiply-adds in a cycle by instructions that do not wait for one another; without a rate, each
-    thread waits for its own. A block has an access of each thread under way, or `copied` bytes that none waits for."""
+    which begins `rate` multiply-adds in a cycle by instructions that do not wait for one another; without a rate,
+    `lanes` (those of f32, if none are given), and each thread waits for its own. A block has an access of each thread
+    under way, or `copied` bytes that none waits for."""
     at_once = min(blocks, resident * gpu.multiprocessors)
     active = at_once * threads
     if not active:
@@ -80,7 +97,7 @@ def predict(
     limits = {
         "memory": moved / gpu.bandwidth,
         "memory latency": moved / (at_once * max(threads * gpu.access, copied)) * gpu.latency,
-        "arithmetic": operations / (2 * (rate or gpu.lanes) * busy * gpu.clock),
+        "arithmetic": operations / (2 * (rate or lanes or gpu.lanes) * busy * gpu.clock),
     }
     if rate is None:
         limits["arithmetic latency"] = operations / active * gpu.dependent / gpu.clock
@@ -99,7 +116,15 @@ def rate_of(function: func.FuncOp, gpu: Gpu) -> int | None:
     if product is None:
         return None
     assert isinstance(product.a.type, VectorType | MemRefType)
-    return 2 * gpu.products // element_bytes(product.a.type.element_type)
+    return gpu.products_of(element_bytes(product.a.type.element_type))
+
+
+def lanes_of(function: func.FuncOp, gpu: Gpu) -> int:
+    """Multiply-adds that a multiprocessor begins in a cycle for a kernel without these: of f64 if all of its floats
+    are."""
+    computed = (op for op in all_ops(function) if op.name.startswith(("arith.", "math.")))
+    floats = {result.type for op in computed for result in op.results if isinstance(result.type, AnyFloat)}
+    return gpu.double_lanes if floats == {Float64Type()} else gpu.lanes
 
 
 def report(
@@ -128,7 +153,8 @@ def report(
         if bytes_ is not None and count is not None:
             rate = rate_of(function, gpu)
             copied = uses.shared if ops_of(function, DeviceAsyncCopyOp) else 0
-            seconds, bound = predict(gpu, blocks, threads, resident, sum(bytes_), count, rate, copied)
+            lanes = lanes_of(function, gpu)
+            seconds, bound = predict(gpu, blocks, threads, resident, sum(bytes_), count, rate, copied, lanes)
         result.append(
             KernelReport(
                 name=name,

@@ -19,7 +19,7 @@ struct Warp {
   Barrier barrier;              // of __syncwarp, which orders memory
   Barrier exchange;             // of shuffles and matrix instructions, which do not
   uint64_t values[2][WARP];     // alternately, so that the next exchange cannot overtake a slow reader
-  u32 registers[2][WARP][8];
+  uint64_t registers[2][WARP][6];  // of 4 or of 8 bytes
   const char *rows[2][WARP];
 };
 

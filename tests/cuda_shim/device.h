@@ -164,21 +164,21 @@ template <class T> static inline T atomicCAS(T *address, T expected, T value) {
   return tn_shim_atomic(address, [=](T old) { return old == expected ? value : old; });
 }
 
-// One access of as many bytes as a vector has, as on a device.
+// One access of as many bytes as a vector has, as on a device, or several of 16.
 template <size_t bytes> struct TnShimWord;
 template <> struct TnShimWord<2> { typedef short __attribute__((may_alias)) type; };
 template <> struct TnShimWord<4> { typedef int __attribute__((may_alias)) type; };
 template <> struct TnShimWord<8> { typedef long long __attribute__((may_alias)) type; };
 template <> struct TnShimWord<16> { typedef long long __attribute__((vector_size(16), may_alias)) type; };
 template <class V, class T> static inline __attribute__((always_inline)) V tn_load(const T *address) {
-  typedef typename TnShimWord<sizeof(V)>::type Word;
+  typedef typename TnShimWord<(sizeof(V) < 16 ? sizeof(V) : 16)>::type Word;
   V result;
-  *(Word *)&result = *(const Word *)address;
+  for (size_t i = 0; i < sizeof(V) / sizeof(Word); i++) ((Word *)&result)[i] = ((const Word *)address)[i];
   return result;
 }
 template <class V, class T> static inline __attribute__((always_inline)) void tn_store(T *address, V value) {
-  typedef typename TnShimWord<sizeof(V)>::type Word;
-  *(Word *)address = *(const Word *)&value;
+  typedef typename TnShimWord<(sizeof(V) < 16 ? sizeof(V) : 16)>::type Word;
+  for (size_t i = 0; i < sizeof(V) / sizeof(Word); i++) ((Word *)address)[i] = ((const Word *)&value)[i];
 }
 
 template <class To, class From> static inline To tn_shim_bits(From value) {

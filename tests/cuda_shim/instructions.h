@@ -30,6 +30,7 @@ TN_SHIM_MMA(m16n8k16_bf16, float, BF16)
 TN_SHIM_MMA(m16n8k16_f16, float, F16)
 TN_SHIM_MMA(m16n8k8_tf32, float, TF32)
 TN_SHIM_MMA(m16n8k32_s8, int, S8)
+static inline void tn_mma_m16n8k8_f64(double (&d)[4], const double (&a)[4], const double (&b)[2]) { tn_shim::mma_f64(d, a, b); }
 
 static inline unsigned long long tn_wgmma_descriptor(const void *shared, unsigned int leading, unsigned int stride, int swizzle) {
   return tn_shim::wgmma_descriptor(shared, leading, stride, (unsigned int)swizzle);

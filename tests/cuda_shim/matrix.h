@@ -68,36 +68,43 @@ void stmatrix(void *row, const unsigned int *registers, int matrices, bool trans
   if (lane >= 8u * (u32)matrices || !check_row(__builtin_return_address(0), row, true)) return;
   for (u32 i = 0; i < 8; i++) {
     u32 source = transposed ? i * 4 + lane % 8 / 2 : lane % 8 * 4 + i / 2, half = transposed ? lane % 2 : i % 2;
-    unsigned short value = (unsigned short)(warp.registers[set][source][lane / 8] >> 16 * half);
-    memcpy((char *)row + 2 * i, &value, 2);
+    memcpy((char *)row + 2 * i, (const char *)warp.registers[set][source] + 4 * (lane / 8) + 2 * half, 2);
   }
 }
 
 // ---------------------------------------------------------------------------------------------------------- mma.sync
 
-// m16n8k(32 bytes): each lane brings four registers of A and two of B, and has four elements of D.
-void mma(void *d, const unsigned int *a, const unsigned int *b, int element) {
-  u32 lane = current->number % WARP, bytes = (u32)element_bytes(element), per = 4 / bytes, depth = 8 * per;
+// m16n8k(32 bytes), of f64 m16n8k8: each lane brings four registers of A and two of B, and has four elements of D.
+template <class Sum, class Register, class Value>
+static void mma_of(Sum *d, const Register *a, const Register *b, u32 bytes, Value value) {
+  u32 lane = current->number % WARP, per = (u32)sizeof(Register) / bytes, depth = 8 * per;
   Warp &warp = own_warp();
-  u32 *own = warp.registers[warp.exchange.generation % 2][lane];
-  memcpy(own, a, 16);
-  memcpy(own + 4, b, 8);
-  u32(*all)[8] = warp.registers[meet_warp()];
+  char *own = (char *)warp.registers[warp.exchange.generation % 2][lane];
+  memcpy(own, a, 4 * sizeof(Register));
+  memcpy(own + 4 * sizeof(Register), b, 2 * sizeof(Register));
+  const uint64_t(*all)[6] = warp.registers[meet_warp()];
+  auto held = [&](u32 of, u32 number, u32 at) { return value((const char *)all[of] + number * sizeof(Register) + at * bytes); };
   for (u32 i = 0; i < 4; i++) {
     u32 row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-    float sum = element == S8 ? 0 : ((float *)d)[i];
-    int total = element == S8 ? ((int *)d)[i] : 0;
     for (u32 k = 0; k < depth; k++) {
-      u32 quad = k % (4 * per) / per, half = k / (4 * per), at = k % per * bytes;
-      float x = value_of((char *)&all[row % 8 * 4 + quad][row / 8 + 2 * half] + at, element);
-      float y = value_of((char *)&all[column * 4 + quad][4 + half] + at, element);
-      if (element == S8) total += (int)x * (int)y;
-      else sum += x * y;
+      u32 quad = k % (4 * per) / per, half = k / (4 * per);
+      d[i] += held(row % 8 * 4 + quad, row / 8 + 2 * half, k % per) * held(column * 4 + quad, 4 + half, k % per);
     }
-    if (element == S8) ((int *)d)[i] = total;
-    else ((float *)d)[i] = sum;
   }
   if (!lane) counters.tensor_operations += 2 * 16 * 8 * depth;
+}
+
+void mma(void *d, const unsigned int *a, const unsigned int *b, int element) {
+  if (element == S8) mma_of((int *)d, a, b, 1, [](const char *at) { return (int)*(const signed char *)at; });
+  else mma_of((float *)d, a, b, (u32)element_bytes(element), [=](const char *at) { return value_of(at, element); });
+}
+
+void mma_f64(double *d, const double *a, const double *b) {
+  mma_of(d, a, b, 8, [](const char *at) {
+    double result;
+    memcpy(&result, at, 8);
+    return result;
+  });
 }
 
 // ------------------------------------------------------------------------------------------------------------- wgmma

@@ -58,6 +58,7 @@ void ldmatrix(unsigned int *registers, const void *row, int matrices, bool trans
 void stmatrix(void *row, const unsigned int *registers, int matrices, bool transposed);
 enum Element { BF16, F16, TF32, S8 };
 void mma(void *d, const unsigned int *a, const unsigned int *b, int element);
+void mma_f64(double *d, const double *a, const double *b);
 uint64_t wgmma_descriptor(const void *shared, unsigned int leading, unsigned int stride, unsigned int swizzle);
 void wgmma(float *d, int columns, int element, const unsigned int *a_registers, uint64_t a, uint64_t b, bool accumulate,
            bool a_transposed, bool b_transposed);

@@ -72,7 +72,8 @@ def assert_close(case: Case, result: Array) -> None:
     wide = [a.astype(np.float64) if a.dtype.kind not in "biu" else a.astype(np.int64) for a in case.arrays]
     expected = np.asarray(case.oracle(*wide), np.float64)
     largest = np.abs(expected[np.isfinite(expected)]).max()
-    np.testing.assert_allclose(result.astype(np.float64), expected, rtol=1e-2, atol=case.tolerance * largest)
+    relative = min(1e-2, 10 * case.tolerance)
+    np.testing.assert_allclose(result.astype(np.float64), expected, rtol=relative, atol=case.tolerance * largest)
 
 
 def assert_found(right: ShimExecutable, wrong: str, case: Case, names: str, schedules: Sequence[Schedule]) -> None:

@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from grid_cases import Case, lowered
 
 import tenon
+from tenon.lowering.cuda.emit_cuda import kernels
 from tenon.passes.machine import gpu_of
 from tenon.runtime import lower
 from tenon.runtime.build import build
 from tenon.runtime.cuda import disassembly, nvrtc
 from tenon.runtime.cuda.disassembly import instruction_counts
 from tenon.runtime.cuda.nvrtc import KernelResources
-from tenon.runtime.cuda.report import predict
+from tenon.runtime.cuda.report import lanes_of, predict
 from tenon.runtime.executable_cuda import compile_for_cuda
 from tenon.runtime.kernel_schedules import write_schedule
 
@@ -70,6 +72,12 @@ def test_matrix_instructions_have_a_rate_of_their_own() -> None:
     x = np.zeros((2048, 512), np.float16)
     (row,) = table(lambda x, y: x @ y.T, x, x)
     assert row[-2:] != ["arithmetic", "latency"]
+
+
+def test_lanes_of_f64_are_others() -> None:
+    for dtype, lanes in ((np.float64, H100.double_lanes), (np.float32, H100.lanes)):
+        module = lowered(Case(lambda x: x * x, [np.zeros(8, dtype)], np.square), H100)
+        assert [lanes_of(kernel, H100) for kernel in kernels(module)] == [lanes]
 
 
 def table(function: Callable[..., Any], *arrays: Any) -> list[list[str]]:

@@ -24,7 +24,13 @@ from tenon.runtime.cuda import nvrtc
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="nvrtc is not installed")
 
-DTYPES: dict[str, Any] = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "tf32": np.float32, "s8": np.int8}
+DTYPES: dict[str, Any] = {
+    "bf16": ml_dtypes.bfloat16,
+    "f16": np.float16,
+    "tf32": np.float32,
+    "s8": np.int8,
+    "f64": np.float64,
+}
 MMA = [row for name, row in INSTRUCTIONS.items() if name.startswith("tn_mma_")]
 WGMMA = [INSTRUCTIONS[f"tn_wgmma_m64n{n}k{k}"] for n, k in ((64, "16_bf16_registers"), (32, "8_tf32_registers"))]
 MATRICES = [row for name, row in INSTRUCTIONS.items() if re.match("tn_(ld|st)matrix", name)]
@@ -35,17 +41,19 @@ def dtype_of(row: Instruction) -> Any:
 
 
 def registers_of(fragment: Fragment, matrix: Array) -> Array:
-    """What each thread holds, as registers of 32 bits."""
-    return np.ascontiguousarray(fragment.distribute(matrix)).view(np.uint32).reshape(fragment.counts[:2])
+    """What each thread holds, as registers of 32 bits, or of 64 for f64."""
+    register = np.uint64 if matrix.dtype == np.float64 else np.uint32
+    return np.ascontiguousarray(fragment.distribute(matrix)).view(register).reshape(fragment.counts[:2])
 
 
 def kernel_of(row: Instruction) -> str:
     """Runs the instruction on registers that are given, so that the same text would run on a device."""
     name = row.name
     if name.startswith("tn_mma_"):
-        kind = "int" if name.endswith("s8") else "float"
-        return f"""extern "C" __global__ void f(const unsigned int *a, const unsigned int *b, {kind} *d) {{
-          unsigned int x[4], y[2];
+        kind = {"s8": "int", "f64": "double"}.get(name.rpartition("_")[2], "float")
+        register = "double" if kind == "double" else "unsigned int"
+        return f"""extern "C" __global__ void f(const {register} *a, const {register} *b, {kind} *d) {{
+          {register} x[4], y[2];
           {kind} z[4];
           for (int i = 0; i < 4; i++) {{ x[i] = a[threadIdx.x * 4 + i]; z[i] = d[threadIdx.x * 4 + i]; }}
           for (int i = 0; i < 2; i++) y[i] = b[threadIdx.x * 2 + i];
@@ -124,7 +132,7 @@ def test_product_of_a_warp_is_that_of_the_matrices(row: Instruction, library: Li
     a_map, b_map, d_map = (row.fragments[name] for name in "abd")
     dtype = dtype_of(row)
     a, b = operand(a_map.shape, dtype), operand(b_map.shape, dtype)[:, ::-1].copy()
-    d = operand(d_map.shape, np.int32 if dtype == np.int8 else np.float32)
+    d = operand(d_map.shape, {np.int8: np.int32, np.float64: np.float64}.get(dtype, np.float32))
     held = [registers_of(a_map, a), registers_of(b_map, b), d_map.distribute(d).reshape(32, 4)]
     result = launch(library, row, held, 32)[2].reshape(d_map.counts)
     np.testing.assert_array_equal(d_map.collect(result), a.astype(np.float64) @ b.astype(np.float64) + d)

@@ -99,6 +99,28 @@ for order in ("nn", "nt"):
     )
 
 
+DOUBLE = np.float64
+CASES["f64_nn"] = Case(  # an odd number of columns: copies of 8 bytes
+    tenon.matmul, [numbers(70, 44, dtype=DOUBLE), numbers(44, 67, dtype=DOUBLE)], lambda a, b: a @ b, 1e-14
+)
+CASES["f64_tn"] = Case(
+    lambda a, b: tenon.matmul(a.T, b),
+    [numbers(33, 72, dtype=DOUBLE), numbers(33, 136, dtype=DOUBLE)],
+    lambda a, b: a.T @ b,
+    1e-14,
+)
+CASES["f64_heads_bias_residual"] = Case(
+    lambda q, k, b, r: r - 0.5 * tenon.relu(tenon.einsum("bqhd,bkhd->bhqk", q, k) + b),
+    [numbers(*shape, dtype=DOUBLE) for shape in ((2, 40, 3, 24), (2, 72, 3, 24), (72,), (2, 3, 40, 72))],
+    lambda q, k, b, r: r - 0.5 * np.maximum(np.einsum("bqhd,bkhd->bhqk", q, k) + b, 0),
+    1e-14,
+)
+CASES["f64_convolution"] = Case(
+    lambda x, w: tenon.conv2d(x, w, padding=1),
+    [numbers(2, 16, 6, 33, dtype=DOUBLE), numbers(20, 16, 3, 3, dtype=DOUBLE)],
+    convolved,
+    1e-14,
+)
 image, window, bias = numbers(2, 32, 9, 40), numbers(24, 32, 3, 3), numbers(24)
 CASES["convolution"] = Case(
     lambda x, w, b: tenon.relu(tenon.conv2d(x, w, b, padding=1)),
@@ -155,7 +177,9 @@ def test_instructions_do_the_products(name: str) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["130x140x72_nn", "130x140x72_tt", "long_pieces"])
+@pytest.mark.parametrize(
+    "name", ["130x140x72_nn", "130x140x72_tt", "long_pieces", "f64_nn", "f64_tn", "f64_heads_bias_residual"]
+)
 def test_banks_have_few_conflicts(name: str, executables: dict[str, ShimExecutable]) -> None:
     counters = counted(executables[name], CASES[name])
     assert counters.turns_per_access < 1.05
@@ -305,6 +329,24 @@ def test_steps_that_do_not_fit_are_named(old: str, new: str, message: str) -> No
 def apply(listed: Sequence[str]) -> None:
     text = KERNEL.format(", ".join(f'"{step}"' for step in listed))
     ApplyStepsPass().apply(new_context(), Parser(new_context(), text).parse_module())
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_large_tiles_of_f64_compile_without_spills(architecture: str) -> None:
+    shapes = [np.broadcast_to(0.0, shape) for shape in ((4096, 4096), (4096, 4096), (4096,), (4096, 4096))]
+    machine = GPUS[architecture]
+    case = Case(lambda x, w, b, r: tenon.relu(tenon.matmul(x, w) + b) + r, shapes, np.matmul, machine=machine)
+    module = lowered(case)
+    assert {"split(i, 128) -> ig, ib", "split(j, 64) -> jg, jb"} <= set(steps(module))
+    (kernel,) = compiled(module, architecture).values()
+    assert (kernel.spilled, kernel.stack) == (0, 0)
+
+
+def test_f64_is_multiplied_by_fused_multiply_adds_where_there_are_no_units() -> None:
+    for architecture in ("sm_86", "sm_89"):
+        case = Case(tenon.matmul, CASES["f64_nn"].arrays, np.matmul, machine=GPUS[architecture])
+        assert not any(step.startswith("contract") for step in steps(lowered(case)))
 
 
 def test_f32_is_multiplied_exactly_unless_that_may_be_rounded() -> None:

@@ -1,6 +1,7 @@
 // RUN: tenon-opt %s -p 'decide-steps{machine=sm_80}' | filecheck %s --check-prefix STEPS
 // RUN: tenon-opt %s -p 'decide-steps{machine=sm_80},apply-steps{machine=sm_80 after_step=true}' | filecheck %s
 // RUN: tenon-opt %s -p 'decide-steps{machine=sm_80},apply-steps{machine=sm_80}' | tenon-opt -o /dev/null
+// RUN: tenon-opt %s -p 'decide-steps{machine=sm_86}' | filecheck %s --check-prefix SLOW
 
 // A product of bf16 by the instructions of warps. The right operand has its columns as neighbours: it is transposed when
 // its fragments are loaded.
@@ -101,3 +102,32 @@ func.func private @windows(%x: memref<1x64x64x32xbf16>, %w: memref<3x3x64x32xbf1
 // CHECK:           %[[COLUMN:.*]] = arith.remui %[[NEXT]]
 // CHECK:           "nvgpu.device_async_copy"
 // CHECK:           nvgpu.mma.sync
+
+// f64: lanes load two neighbours along the reduced axis, or one of two rows, which unused elements keep in other banks.
+// A GPU without units for that has fused multiply-adds.
+func.func private @doubles(%a: memref<4096x512xf64>, %b: memref<512x4096xf64>, %o: memref<4096x4096xf64>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f64
+  linalg.fill ins(%zero : f64) outs(%o : memref<4096x4096xf64>)
+  linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>],
+                  iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%a, %b : memref<4096x512xf64>, memref<512x4096xf64>) outs(%o : memref<4096x4096xf64>) {
+  ^bb0(%x: f64, %y: f64, %z: f64):
+    %p = arith.mulf %x, %y : f64
+    %s = arith.addf %z, %p : f64
+    linalg.yield %s : f64
+  }
+  func.return
+}
+// SLOW-LABEL:  func.func private @doubles
+// SLOW-NOT:      contract
+// SLOW-SAME:     pipeline
+// STEPS-LABEL: func.func private @doubles
+// STEPS-SAME:    "split(i, 128) -> ig, ib", "split(ib, 64) -> iw, ir"
+// STEPS-SAME:    "split(j, 64) -> jg, jb", "split(jb, 32) -> jw, jr"
+// STEPS-SAME:    "pack(a0, shared, at=ko, copy=async)", "pack(a0, fragments)", "pack(a1, shared, at=ko, pad=2, copy=async)", "pack(a1, fragments)", "pack(a2, registers)", "contract(kf, mma)", "pipeline(ko, 4)"]
+// CHECK-LABEL: func.func private @doubles
+// CHECK:         %[[LEFT:.*]] = memref.alloca() : memref<4x128x8xf64, 3 : i64>
+// CHECK:         %[[RIGHT:.*]] = memref.alloca() : memref<4x8x66xf64, 3 : i64>
+// CHECK:         vector.load %[[LEFT]]{{.*}} vector<2xf64>
+// CHECK:         memref.load %[[RIGHT]]
+// CHECK:         nvgpu.mma.sync({{.*}}) {mmaShape = [16 : i64, 8 : i64, 8 : i64]} : (vector<4x1xf64>, vector<2x1xf64>, vector<2x2xf64>) -> vector<2x2xf64>
