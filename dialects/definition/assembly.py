@@ -1,6 +1,6 @@
 """The text form of tensor ops: `tenon.name %a, [%b, %c], none {setting = 1} : types of operands -> types of results`.
 
-A variadic operand stands in brackets, an absent optional one is `none`.
+A variadic operand stands in brackets, an absent optional one is `none`, which may be left out at the end.
 """
 
 from __future__ import annotations
@@ -81,20 +81,14 @@ def parse_op(cls: type[OpT], parser: Parser) -> OpT:
     """Parse what `print_op` printed."""
     declared = cls.SIGNATURE.operands
     start = parser.pos
-    groups: list[list[Any]] = []
-    for position, operand in enumerate(declared):
-        if position:
-            parser.parse_punctuation(",")
-        groups.append(_parse_group(parser, operand, parser.parse_unresolved_operand))
+    groups = _parse_groups(cls, parser, parser.parse_unresolved_operand, "operand")
     properties, attributes = _parse_settings(cls, parser)
     parser.parse_punctuation(":")
     types: list[Attribute] = []
-    for position, operand in enumerate(declared):
-        if position:
-            parser.parse_punctuation(",")
-        parsed = _parse_group(parser, operand, parser.parse_type)
-        if len(parsed) != len(groups[position]):
-            parser.raise_error(f"{cls.name}: {operand.name} has {len(groups[position])} values and {len(parsed)} types")
+    typed = _parse_groups(cls, parser, parser.parse_type, "type of operand")
+    for operand, values, parsed in zip(declared, groups, typed, strict=True):
+        if len(parsed) != len(values):
+            parser.raise_error(f"{cls.name}: {operand.name} has {len(values)} values and {len(parsed)} types")
         types.extend(parsed)
     if declared:
         parser.parse_punctuation("->")
@@ -151,9 +145,30 @@ def _print_group(printer: Printer, operand: Operand, group: Any, print_one: Call
         print_one(group)
 
 
-def _parse_group(parser: Parser, operand: Operand, parse_one: Callable[[], Any]) -> list[Any]:
+def _parse_groups(cls: type[DeclaredOp], parser: Parser, parse_one: Callable[[], Any], what: str) -> list[list[Any]]:
+    """What stands for each declared operand; optional ones at the end may be left out."""
+    declared = cls.SIGNATURE.operands
+    names = ", ".join([operand.name for operand in declared])
+    groups: list[list[Any]] = []
+    for position, operand in enumerate(declared):
+        if position and parser.parse_optional_punctuation(",") is None:
+            if any(left.arity != "optional" for left in declared[position:]):
+                parser.raise_error(f"{cls.name}: {what} {operand.name} is missing (operands: {names})")
+            return groups + [[] for _ in declared[position:]]
+        groups.append(_parse_group(cls, parser, operand, parse_one, what))
+    if declared and parser.parse_optional_punctuation(",") is not None:
+        parser.raise_error(f"{cls.name}: {what} behind the last one (operands: {names})")
+    return groups
+
+
+def _parse_group(
+    cls: type[DeclaredOp], parser: Parser, operand: Operand, parse_one: Callable[[], Any], what: str
+) -> list[Any]:
     if operand.arity == "variadic":
-        return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_one)
+        parsed = parser.parse_optional_comma_separated_list(parser.Delimiter.SQUARE, parse_one)
+        if parsed is None:
+            parser.raise_error(f"{cls.name}: {what} {operand.name} stands in brackets, as a list")
+        return parsed
     # `none` is also the name of a builtin type, so it is looked for first.
     if operand.arity == "optional" and parser.parse_optional_keyword("none") is not None:
         return []

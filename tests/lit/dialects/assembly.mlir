@@ -125,3 +125,13 @@ func.func @padding(%x: tensor<1x2x9xf32>, %w: tensor<4x2x3xf32>) -> (tensor<1x4x
 // GENERIC-LABEL: sym_name = "padding"
 // GENERIC:         padding = "same"
 // GENERIC:         padding = array<i64: 0, 1>
+
+// Optional operands behind the last one that is there may be left out.
+func.func @absent_operands(%x: tensor<2x3xf32>, %w: tensor<3xf32>, %i: tensor<2xi64>) -> (tensor<f32>, tensor<2x3xf32>) {
+  %loss = tenon.cross_entropy %x, %i : tensor<2x3xf32>, tensor<2xi64> -> tensor<f32>
+  %norm = tenon.layer_norm %x, none, %w {axis = [1]} : tensor<2x3xf32>, none, tensor<3xf32> -> tensor<2x3xf32>
+  func.return %loss, %norm : tensor<f32>, tensor<2x3xf32>
+}
+// CHECK-LABEL:   @absent_operands
+// CHECK-NEXT:      %loss = tenon.cross_entropy %x, %i, none : tensor<2x3xf32>, tensor<2xi64>, none -> tensor<f32>
+// CHECK-NEXT:      %norm = tenon.layer_norm %x, none, %w

@@ -61,6 +61,38 @@ func.func @rank(%x: tensor<2x3x4xf32>, %w: tensor<8x3x2x2xf32>) {
 
 // -----
 
+func.func @operand_that_is_missing(%x: tensor<2x3xf32>) {
+  %z = tenon.cross_entropy %x : tensor<2x3xf32> -> tensor<f32>
+  func.return
+}
+// CHECK: tenon.cross_entropy: operand labels is missing (operands: logits, labels, weight)
+
+// -----
+
+func.func @type_that_is_missing(%x: tensor<4xf32>) {
+  %z = tenon.add %x, %x : tensor<4xf32> -> tensor<4xf32>
+  func.return
+}
+// CHECK: tenon.add: type of operand y is missing (operands: x, y)
+
+// -----
+
+func.func @operand_too_many(%x: tensor<4xf32>) {
+  %z = tenon.exp %x, %x : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  func.return
+}
+// CHECK: tenon.exp: operand behind the last one (operands: x)
+
+// -----
+
+func.func @operands_without_brackets(%x: tensor<4xf32>) {
+  %z = tenon.concatenate %x, %x : tensor<4xf32>, tensor<4xf32> -> tensor<8xf32>
+  func.return
+}
+// CHECK: tenon.concatenate: operand tensors stands in brackets, as a list
+
+// -----
+
 func.func @axis(%x: tensor<2x3xf32>) {
   %z = tenon.sum %x {axis = [2]} : tensor<2x3xf32> -> tensor<2xf32>
   func.return
