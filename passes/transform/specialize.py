@@ -25,7 +25,7 @@ from tenon.passes.simplify.infer_shapes import ShapeInference
 
 @dataclass(frozen=True)
 class SpecializePass(ModulePass):
-    """Give `function` the argument types `arguments`, written as `"4x3xf32"` or `"tensor<4x3xf32>"`."""
+    """Give `function` the argument types `arguments`: `"4x3xf32,3xf32"`, or `"tensor<4x3xf32>","3xf32"`."""
 
     name = "specialize"
     arguments: tuple[str, ...]
@@ -36,14 +36,15 @@ class SpecializePass(ModulePass):
         if function is None:
             raise PassFailedException(f"specialize: there is no function @{self.function}")
         try:
-            specialize(function, [_parsed(text) for text in self.arguments])
+            types = [_parsed(text.strip()) for listed in self.arguments for text in listed.split(",")]
+            specialize(function, types)
         except ValueError as error:
             raise PassFailedException(str(error)) from error
         erase_unreachable_functions(op)
 
 
 def _parsed(text: str) -> Attribute:
-    match = re.fullmatch(r"(?:tensor<)?((?:(?:\d+|\?)x)*)([a-z]+\d+)>?", text)
+    match = re.fullmatch(r"(?:tensor<)?((?:(?:\d+|\?)x)*)([a-zA-Z]\w*)>?", text)
     if match is None:
         raise PassFailedException(f"specialize: {text!r} is not a type such as '4x3xf32'")
     sizes = tuple([-1 if size == "?" else int(size) for size in match[1].split("x")[:-1]])

@@ -1,4 +1,5 @@
 // RUN: tenon-opt %s --split-input-file -p 'specialize{arguments="4x3xf32","tensor<3x5xf32>"}' | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p 'specialize{arguments="4x3xf32, 3x5xf32"}' | filecheck %s
 
 // Every type that follows from those of the arguments is inferred again.
 func.func @main(%x: tensor<?x3xf32>, %w: tensor<*xf32>) -> tensor<*xf32> {
