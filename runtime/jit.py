@@ -13,6 +13,7 @@ from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.registry import generation, watch_generation
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.forking import new_lock
+from tenon.dialects.support.plain_arrays import elements_of
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import UndecidedSizeError
 from tenon.dialects.types.types import AnyTensor, element_of, shape_of, tensor_type
@@ -277,7 +278,7 @@ class JitFunction(NativeCalls):
         args, kwargs = self._frozen.joined(self.name, args, kwargs)
         leaves, structure = self.parameters.take_apart(args, kwargs)
         given = {i: found for i, x in enumerate(leaves) if isinstance(x, ShapeDtype) and (found := x.sizes())}
-        leaves = [x.placeholder() if isinstance(x, ShapeDtype) else x for x in leaves]
+        leaves = [x.placeholder() if isinstance(x, ShapeDtype) else elements_of(x) for x in leaves]
         sizes = LeafSizes(given) if given else None
         if self._dynamic is not None and not given:
             sizes = self._dynamic.sizes_of(leaves, structure, self.parameters)

@@ -54,6 +54,12 @@ def on_host(value: Any) -> Any:
     return value.get() if is_on_gpu(value) and hasattr(value, "get") else value
 
 
+def elements_of(given: Any) -> Any:
+    """What an object holds, whatever calls on it are recorded for: the array of a tensor, and all else as it is."""
+    attribute = getattr(type(given), "__tenon_held__", None)
+    return given if attribute is None else getattr(given, attribute)
+
+
 def plain_array(value: Any, where: str = "value") -> np.ndarray[Any, Any]:
     """A number, an array of any library, what gives an array, or nested lists of these, as a NumPy array.
 

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import is_on_gpu
+from tenon.dialects.support.plain_arrays import elements_of, is_on_gpu
 from tenon.passes.machine import ALIGNMENT
 from tenon.runtime.arguments.arguments import Parameters, Static, WideFloat, as_array, is_array
 from tenon.runtime.arguments.tree import Structure, unflatten
@@ -41,10 +41,10 @@ class FrozenArguments:
 
     @classmethod
     def of(cls, parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FrozenArguments:
-        """The arguments, arrays in them as contiguous arrays of NumPy, but for those that are on a GPU.
+        """The arguments, arrays in them as contiguous arrays of NumPy, but for those on a GPU; of tensors, which
+        are there to be changed, it has copies.
 
-        Raises `TypeError` for a traced value, for a tensor, for an argument that is donated, for `out`, and for what is
-        no argument.
+        Raises `TypeError` for a traced value, for an argument that is donated, for `out`, and for what is no argument.
         """
         if "out" in kwargs and parameters.take_out:
             raise TypeError(f"{parameters.name}: out cannot be frozen; give it at each call")
@@ -118,14 +118,14 @@ def _bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _held(leaf: Any, where: str) -> Any:
-    if isinstance(leaf, Value):
+    elements = elements_of(leaf)
+    if isinstance(elements, Value):
         raise TypeError(
-            f"{where} is a traced value ({leaf.type}), which cannot be frozen: there are no gradients with respect to "
-            "frozen arguments, and no examples of them; pass it at each call"
+            f"{where} is a traced value ({elements.type}), which cannot be frozen: there are no gradients with respect "
+            "to frozen arguments, and no examples of them; pass it at each call"
         )
-    if (elements := getattr(type(leaf), "__tenon_elements__", None)) is not None:
-        # As it is now: a parameter that nothing learns so far, as an array is of which one is made later.
-        return np.array(getattr(leaf, elements), order="C")
+    if elements is not leaf:
+        return np.array(elements, order="C")
     if isinstance(leaf, WideFloat):
         return float(leaf)
     if isinstance(leaf, Static | float) or not is_array(leaf):

@@ -39,6 +39,7 @@ class Stored:
     _source: Source | None
     _view: Any
 
+    __tenon_held__ = "_array"
     _is_traced = False
     """Whether a traced value is in the place of the array."""
     _is_offered = False
