@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 import tenon
-from tenon.dialects.definition.value import insertion_point
-from tenon.eager.modes import MODE
+from tenon.dialects.definition.value import Value, insertion_point
+from tenon.eager.modes import MODE, TRACING
 from tenon.eager.tensor import Tensor
 
 Kind = Literal["forward_pre", "forward", "backward_pre", "backward"]
@@ -69,7 +69,7 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     for hook in hooks:
         if hook.kind == "forward_pre":
             args, kwargs = _changed_arguments(module, hook, args, kwargs)
-    watched = _Gradients(module, hooks) if any(hook.kind.startswith("backward") for hook in hooks) else None
+    watched = _Gradients(module, hooks, args) if any(hook.kind.startswith("backward") for hook in hooks) else None
     result = module.forward(*(args if watched is None else watched.inputs(args)), **kwargs)
     for hook in hooks:
         if hook.kind == "forward":
@@ -98,11 +98,11 @@ def _changed_arguments(
 class _Gradients:
     """The gradients of one call of a module."""
 
-    def __init__(self, module: Any, hooks: Sequence[Hook]) -> None:
-        if insertion_point() is not None:
+    def __init__(self, module: Any, hooks: Sequence[Hook], args: tuple[Any, ...]) -> None:
+        if insertion_point() is not None and (TRACING.session is None or any(isinstance(v, Value) for v in args)):
             raise RuntimeError(
-                f"{type(module).__name__}: hooks of gradients are called by backward() of tensors; a function that is "
-                "traced (jit, grad) has none, so remove them"
+                f"{type(module).__name__}: hooks of gradients are called by backward() of tensors; a function of "
+                "arrays that is traced (jit, grad) has none, so remove them"
             )
         self.module = module
         self.before = [hook.function for hook in hooks if hook.kind == "backward_pre"]
