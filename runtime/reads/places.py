@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import MutableMapping, MutableSequence
 from dataclasses import dataclass
 from types import CellType, FunctionType
@@ -30,7 +32,8 @@ class Place:
         if isinstance(self.container, CellType):
             self.container.cell_contents = value
         elif self.is_attribute:
-            object.__setattr__(self.container, self.key, value)
+            setter = type.__setattr__ if isinstance(self.container, type) else object.__setattr__
+            setter(self.container, self.key, value)
         else:
             self.container[self.key] = value
 
@@ -43,24 +46,34 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class ItemPlace(Place):
-    """The item `index` of a tuple that is in a place, which gets another tuple when that item is set."""
+    """What is at the end of a `path` of keys in a tuple, list or dict that is in a place, which gets another one when
+    that is set."""
 
-    index: int = 0
+    path: tuple[int | str, ...] = ()
 
     def whole(self) -> Any:
-        """The tuple."""
+        """What is in the place."""
         return super().get()
 
     def get(self) -> Any:
-        return self.whole()[self.index]
+        return functools.reduce(operator.getitem, self.path, self.whole())
 
     def set(self, value: Any) -> None:
-        items = [*self.whole()]
-        items[self.index] = value
-        super().set(tuple(items))
+        super().set(_replaced(self.whole(), self.path, value))
 
     def expression(self, container: str, key: str) -> str:
-        return f"{super().expression(container, key)}[{self.index}]"
+        return super().expression(container, key) + "".join([f"[{step!r}]" for step in self.path])
+
+
+def _replaced(tree: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """A copy of a tree with another value at the end of a path."""
+    if not path:
+        return value
+    items = dict(tree) if isinstance(tree, dict) else [*tree]
+    items[path[0]] = _replaced(items[path[0]], path[1:], value)
+    if isinstance(tree, tuple):
+        return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
+    return items
 
 
 def traced_numbers(value: Any) -> tuple[str, ...] | None:
@@ -75,7 +88,7 @@ def item_places(place: Place, value: Any) -> list[ItemPlace]:
     if type(value) is not tuple or any(type(item) is not float for item in value):
         return []
     names = [named(place.name, index) for index in range(len(value))]
-    return [ItemPlace(place.container, place.key, name, place.is_attribute, i) for i, name in enumerate(names)]
+    return [ItemPlace(place.container, place.key, name, place.is_attribute, (i,)) for i, name in enumerate(names)]
 
 
 class Holder:
@@ -121,6 +134,43 @@ class Holder:
     def place(self, key: Any) -> Place:
         """The place of one of its values."""
         return Place(self.container, key, named(self.name, key))
+
+
+class Variable(Holder):
+    """One global variable."""
+
+    def __init__(self, container: dict[str, Any], name: str) -> None:
+        self._key = name
+        super().__init__(container, "")
+
+    def _content(self) -> dict[Any, Any]:
+        return {self._key: self.container[self._key]} if self._key in self.container else {}
+
+    def restore(self) -> None:
+        if not self.before:
+            self.container.pop(self._key, None)
+        self.container.update(self.before)
+
+
+class Attribute(Holder):
+    """One attribute of a class, or of an object that has it in a slot."""
+
+    def __init__(self, container: Any, key: str, name: str) -> None:
+        self._key = key
+        super().__init__(container, name)
+
+    def _content(self) -> dict[Any, Any]:
+        found = getattr(self.container, self._key, MISSING)
+        return {} if found is MISSING else {self._key: found}
+
+    def restore(self) -> None:
+        if self.changes() and self.before:
+            self.place(self._key).set(self.before[self._key])
+        elif self.changes():
+            delattr(self.container, self._key)
+
+    def place(self, key: Any) -> Place:
+        return Place(self.container, key, named(self.name, key), is_attribute=True)
 
 
 MISSING = object()

@@ -28,7 +28,7 @@ from tenon.runtime.arguments.tree import Structure, is_node
 from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.reads.code import asked_of, asked_of_self, slots_of, texts_of
 from tenon.runtime.reads.libraries import is_library
-from tenon.runtime.reads.places import Holder, Place, item_places, made_of, named, traced_numbers
+from tenon.runtime.reads.places import Attribute, Holder, Place, Variable, item_places, made_of, named, traced_numbers
 
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, enum.Enum, slice, range)
 _NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
@@ -72,7 +72,8 @@ class Reads:
         """Sets, and bytes and numbers that may change: what is in them counts as it was."""
         self.data: list[tuple[Place, Any, bool]] = []
         """Places whose arrays and numbers are inputs: buffers of modules, and, as values, the state of optimizers."""
-        self.holders: dict[int, Holder] = {}
+        self.holders: dict[Any, Holder] = {}
+        """What may be changed, as it was: by identity of containers, and, for attributes, of objects and by name."""
         self._variables: dict[tuple[int, str], Holder] = {}
         self.generators: list[np.random.Generator] = []
         self.objects: dict[int, Any] = {}
@@ -169,7 +170,8 @@ class Reads:
         elif not is_special and callable(member):
             self._visit(member, Place(vars(base), name, text), name)
         elif not is_special and not hasattr(member, "__get__"):
-            self._visit(member, Place(kind, name, text, is_attribute=True), name)
+            self.holders[id(base), name] = holder = Attribute(base, name, base.__name__)
+            self._visit(member, holder.place(name), name)
 
     def _visit(self, value: Any, place: Place | None, name: str, *, data: Any = None) -> None:
         """Note what is in a place; `data` is the names of numbers that are inputs, in the state of Tenon's objects."""
@@ -264,7 +266,7 @@ class Reads:
 
     def _add_variable(self, variables: dict[str, Any], key: str, name: str) -> None:
         if (id(variables), key) not in self._variables:
-            self._variables[id(variables), key] = _Variable(variables, key)
+            self._variables[id(variables), key] = Variable(variables, key)
             if key in variables:
                 self._visit(variables[key], Place(variables, key, name), name)
             else:
@@ -298,6 +300,8 @@ class Reads:
                     self._visit(getattr(value, slot), place, named(name, slot), data=data)
                 else:
                     self._unasked.append((None, value, slot, name))
+            else:
+                self.holders[id(value), slot] = Attribute(value, slot, name)
         if not isinstance(attributes, dict):
             return
         holder = self.holders[id(attributes)] = Holder(attributes, name)
@@ -317,7 +321,8 @@ class Reads:
         if holder is not None:
             self._visit(holder.before[key], holder.place(key), named(name, key))
         else:
-            self._visit(getattr(owner, key), Place(owner, key, named(name, key), is_attribute=True), named(name, key))
+            found = self.holders[id(owner), key] = Attribute(owner, key, name)
+            self._visit(getattr(owner, key), found.place(key), named(name, key))
 
     def _read_code(self, function: types.FunctionType) -> None:
         if (id(function), "") in self._members:
@@ -367,26 +372,12 @@ class Reads:
         attributes = vars(function)
         if is_library(function.__module__) or id(attributes) in self.holders:
             return
+        holder = self.holders[id(attributes)] = Holder(attributes, function.__name__)
         if not attributes:
             self._bare.append(function)
             return
-        holder = self.holders[id(attributes)] = Holder(attributes, function.__name__)
         self.lengths.append((attributes, len(attributes)))
         self._unasked += [(holder, function, key, function.__name__) for key in attributes if key != "__wrapped__"]
-
-
-class _Variable(Holder):
-    """One global variable."""
-
-    def __init__(self, container: dict[str, Any], name: str) -> None:
-        self._key = name
-        super().__init__(container, "")
-
-    def _content(self) -> dict[Any, Any]:
-        return {self._key: self.container[self._key]} if self._key in self.container else {}
-
-    def restore(self) -> None:
-        self.container.update(self.before)
 
 
 def _item(value: Any, number: int, name: str) -> Place | None:

@@ -189,10 +189,7 @@ def _renew(tensor: Stored) -> None:
     if source is None:
         return
     if isinstance(source, Leaf):
-        renewed = Leaf(source.type, source.tensor)
-        if source.has_hooks:
-            renewed.hooks.update(source.hooks)
-        tensor._source = renewed
+        tensor._source = source.renewed()
     else:
         record(_cast_call(source.dtype), [_overwritten(tensor)], (tensor,))
 

@@ -22,6 +22,8 @@ Array = np.ndarray[Any, Any]
 Type = tuple[np.dtype[Any], tuple[int, ...]]
 NUMBERS = count()
 """Numbers the nodes."""
+CHANGES_OF_HOOKS = np.zeros(1, np.int64)
+"""How often a hook was registered on a leaf, or removed: what native code compares first."""
 LARGE = 1 << 15
 """The bytes from which on arrays that no gradient needs are not kept: smaller ones cost less than to find that out."""
 
@@ -137,6 +139,12 @@ class Leaf(Source):
     @property
     def type(self) -> Type:
         return self._type
+
+    def renewed(self, type_: Type | None = None) -> Leaf:
+        """The source of other elements of the tensor, of another type where one is given, with the same hooks."""
+        made = Leaf(self._type if type_ is None else type_, self.tensor)
+        made._hooks = self._hooks
+        return made
 
 
 Number = bool | int | float

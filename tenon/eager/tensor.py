@@ -25,7 +25,7 @@ from tenon.eager.known_tapes import backward_of_known
 from tenon.eager.modes import TRACING, WAITING
 from tenon.eager.operators import run
 from tenon.eager.recording import Stored, as_operands, op_call, record, wants_gradient
-from tenon.eager.tape import LARGE, NUMBERS, Array, Leaf, Memory, Node, Result, forget
+from tenon.eager.tape import CHANGES_OF_HOOKS, LARGE, NUMBERS, Array, Leaf, Memory, Node, Result, Source, forget
 from tenon.eager.views import View
 from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.call.tensors import TensorClasses, install_tensors
@@ -156,7 +156,7 @@ class Tensor(Familiar):
         """
         if self._source is None:
             raise RuntimeError("a hook is registered on a tensor that requires no gradient")
-        return Handle(self._source.hooks, hook)
+        return Handle(self._source, hook)
 
     def retain_grad(self) -> None:
         """Have `backward` keep the gradient of this tensor in `grad` even though it was computed."""
@@ -171,7 +171,7 @@ class Tensor(Familiar):
                 if tensor is not None:
                     tensor._grad = gradient if tensor._grad is None else tensor._grad + gradient
 
-            Handle(self._source.hooks, keep)
+            Handle(self._source, keep)
 
     def detach(self) -> Tensor:
         """A tensor with the same memory that gradients do not go through."""
@@ -196,9 +196,8 @@ class Tensor(Familiar):
         source, target = self._source, numpy_dtype(element_type(dtype))
         if target != self.dtype:
             self._array, self._memory, self._source = self._array.astype(target), None, None
-            if source is not None:
-                self._source = Leaf((self.dtype, self.shape), ref(self))
-                self._source.hooks.update(source.hooks)
+            if isinstance(source, Leaf):
+                self._source = source.renewed((self.dtype, self.shape))
             if self._grad is not None:
                 self._grad = self._grad.astype(target)
         return self
@@ -313,13 +312,15 @@ class UsedGradient:
 class Handle:
     """A registered hook; `remove()` takes it away."""
 
-    def __init__(self, hooks: dict[int, Callable[[Any], Any]], hook: Callable[[Any], Any]) -> None:
-        self._hooks, self._number = hooks, next(_HOOKS)
-        hooks[self._number] = hook
+    def __init__(self, source: Source, hook: Callable[[Any], Any]) -> None:
+        self._hooks, self._number, self._is_of_leaf = source.hooks, next(_HOOKS), source.node is None
+        self._hooks[self._number] = hook
+        CHANGES_OF_HOOKS[0] += self._is_of_leaf
 
     def remove(self) -> None:
         """Have the hook called no more."""
         self._hooks.pop(self._number, None)
+        CHANGES_OF_HOOKS[0] += self._is_of_leaf
 
     def __enter__(self) -> Self:
         return self

@@ -33,7 +33,7 @@ from tenon.traces.native import entry_of, like_given
 from tenon.traces.pieces import Pieces, in_pieces
 from tenon.traces.program import Program
 from tenon.traces.reads import reads_of
-from tenon.traces.session import TraceError
+from tenon.traces.stand_ins import TraceError, Written, WrittenAgain
 
 _MOST = 256
 """Programs of a function that are kept."""
@@ -112,7 +112,6 @@ class TracedFunction(NativeCalls):
                 return known
             self._programs.say_why(self.name, key)
             objects = [(leaf, f"argument.{number}") for number, leaf in enumerate(leaves) if not _is_data(leaf)]
-            reads = reads_of(self.function, objects)
 
             def call(symbols: list[Any]) -> Any:
                 remaining = iter(symbols)
@@ -126,7 +125,14 @@ class TracedFunction(NativeCalls):
                     )
                 return result
 
-            program = Program(self.name, reads, leaves, call, keep_grad=self.keep_grad)
+            written = Written()
+            while True:
+                reads = reads_of(self.function, objects, leaves, written)
+                try:
+                    program = Program(self.name, reads, leaves, call, keep_grad=self.keep_grad)
+                    break
+                except WrittenAgain:
+                    pass
             held = [self._held(leaf, key) for leaf in leaves if not _is_data(leaf)]
             program.held = [kept for kept in held if kept is not None]
             return self._programs.add(self.name, key, program)
@@ -229,7 +235,8 @@ def trace(function: Any = None, *args: Any, symbolic: bool = True, keep_grad: bo
     place. Arrays of NumPy and floats among the arguments are inputs, too; in the function they are traced. All else
     that it reads (globals, variables of closures, attributes of modules and objects, integers among the arguments) is
     guarded: where it is another one, the function is traced again. What libraries are asked for (`os.environ`, the
-    time, an iterator) is not, and stays what it was. The learning rate of an optimizer is an input.
+    time, an iterator) is not, and stays what it was. The learning rate of an optimizer is an input. What the function
+    writes to dicts, lists, attributes and variables around it is there after each call, and an input where it is read.
 
     Results that require gradients are recorded, as one call. The gradients that a function finds anew at each call, and
     that an optimizer uses there, are not kept in `grad` unless `keep_grad`: to ask for one is an error.
@@ -237,7 +244,8 @@ def trace(function: Any = None, *args: Any, symbolic: bool = True, keep_grad: bo
     Raises `TracedValueError` where the function asks for elements (`if x > 0`, `item()`): use `cond`, `scan` and
     `while_loop`, or `symbolic=False`, with which the function itself runs at every call, and what it computes between
     the places where it asks for elements is compiled in pieces. Raises `TypeError` for
-    what a program cannot do again at each call, such as counting in an attribute or drawing numbers of NumPy's.
+    what a program cannot do again at each call, such as reading a count that it goes on with, or drawing numbers of
+    NumPy's.
 
     Usable as `@tenon.trace` and as `@tenon.trace(symbolic=False)`. Of an array or a tensor, this is the op of the name:
     the sum along a diagonal.

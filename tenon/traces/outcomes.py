@@ -8,37 +8,54 @@ Each outcome is planned when the function is traced, and made again from the arr
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tenon.dialects.definition.value import Value
+from tenon.dialects.support.user_place import shown
 from tenon.eager.changes import is_private, sharing
 from tenon.eager.modes import run_waiting
 from tenon.eager.recording import Stored
-from tenon.eager.tape import Leaf, Source
+from tenon.eager.tape import Leaf, Node, Source
 from tenon.eager.tape import Place as Line
 from tenon.eager.tensor import Tensor
 from tenon.eager.views import Link, axes_step, index_step, spread_step
 from tenon.runtime.arguments.tree import flatten, is_node, unflatten
-from tenon.traces.session import Input, Session, has_traced, root
+from tenon.traces.changes import has_traced
+from tenon.traces.session import Input, Session, root
+from tenon.traces.stand_ins import Counted, Growing, TraceError
 from tenon.traces.symbols import detach_step
+
+
+def _nodes_of(results: Sequence[Source | None]) -> Iterator[Node]:
+    """The calls that results depend on."""
+    pending, seen = [*results], set[Node]()
+    while pending:
+        source = pending.pop()
+        if source is not None and source.node is not None and source.node not in seen:
+            seen.add(source.node)
+            pending += source.node.sources
+            yield source.node
 
 
 def _goes_back(result: Source) -> bool:
     """Whether a gradient of what a call gave can be found: nothing that it depends on was let go."""
-    pending, seen = [result.node], set[Any]()
-    while pending:
-        node = pending.pop()
-        if node is None or node in seen:
-            continue
-        if node.is_released:
-            return False
-        seen.add(node)
-        pending += [source.node for source in node.sources if source is not None]
-    return result.node is not None
+    return result.node is not None and not any(node.is_released for node in _nodes_of([result]))
+
+
+def _check_is_compiled(results: Sequence[Source | None], name: str) -> None:
+    """Raise `TraceError` where a gradient of results asks for Python, which a program does not have."""
+    for node in _nodes_of(results):
+        is_own = node.call.pull_back is not None
+        if is_own or any((node.hooks_of or {}).values()):
+            what = f"backward of {node.name}" if is_own else f"a hook on what {node.name} gives"
+            raise TraceError(
+                f"gradients of what {name} gives would go through {what}{shown(node.place)}, which Python computes; "
+                "call backward() in the traced function, or give tensors that are detached"
+            )
 
 
 @dataclass
@@ -72,6 +89,8 @@ class Plan:
         self.places: list[tuple[Any, Make]] = []
         self.items: list[tuple[Any, Any, int]] = []
         """Items of containers that become arrays: these, their keys, and positions of the arrays."""
+        self.grown: list[tuple[Any, Make]] = []
+        """Lists, and what is appended to them."""
         self.gradients: list[tuple[Make, Make]] = []
         self.used: list[Make] = []
         """Tensors whose gradients are not kept."""
@@ -97,16 +116,19 @@ class Plan:
                 self.items.append((place.container, place.key, self._add(value, donor)))
             else:
                 self.places.append((place, self._planned(value, donor)))
+        self.grown = [(grown.target, self._planned(grown.items)) for grown in self._session.standing.grown]
         for tensor, gradient in self._session.gradients.values():
             if gradient is not None and not self._keep_grad and self._session.is_used_up(tensor):
                 self.used.append(self._existing(tensor))
-            elif id(tensor) in self._session._entered:
+            elif id(tensor) in self._session._entered or id(tensor) in self._session._recorded:
                 self.gradients.append((self._existing(tensor), self._planned(gradient)))
         self.result = self._planned(result)
         self.tensors = [
             (n, t._source is not None and t._source.node is None, t._source is not None) for n, t in self._tensors
         ]
         self.is_recorded = any(t._source is not None and _goes_back(t._source) for _, t in self._tensors)
+        if self.is_recorded:
+            _check_is_compiled([t._source for _, t in self._tensors], self._session.name)
 
     def settle(self) -> None:
         """Let go of what was traced."""
@@ -130,6 +152,10 @@ class Plan:
         """How `value` is made at each call."""
         if getattr(value, "_is_traced", False):
             return self._planned_tensor(value)
+        if type(value) is Counted:
+            return lambda made: value.replayed(value.place.get())
+        if type(value) is Growing:
+            return lambda made: value.target
         if isinstance(value, Value):
             number = self._add(value, donor)
             return lambda made: made.arrays[number]
@@ -206,9 +232,7 @@ def change(target: Any, array: Any, line: Line) -> None:
         source = held._source
         # Where no record has it, it may stand for the new elements as well.
         if type(source) is Leaf and sys.getrefcount(source) > _OWN_REFERENCES:
-            renewed = held._source = Leaf(source.type, source.tensor)
-            if source.has_hooks:
-                renewed.hooks.update(source.hooks)
+            held._source = source.renewed()
 
 
 _OWN_REFERENCES = 3

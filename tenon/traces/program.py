@@ -33,8 +33,9 @@ from tenon.runtime.stages import FlatCall
 from tenon.runtime.tracing.trace import trace
 from tenon.traces.guards import TensorGuards
 from tenon.traces.outcomes import Made, Plan, change, new_tensor
-from tenon.traces.reads import TensorReads
-from tenon.traces.session import Input, Session, TraceError, root
+from tenon.traces.reads import TensorReads, is_apart
+from tenon.traces.session import Input, Session, root
+from tenon.traces.stand_ins import TraceError
 
 _SMALL = 1 << 10
 """Elements up to which arrays that the function makes are constants in the IR."""
@@ -61,6 +62,7 @@ class Program:
         self._prune(captures.arrays)
         self._gather = self._gatherer()
         self._cross: Call | None = None
+        self._replaced = [i.place for i in self.arguments if i.replaced is not None and i.place is not None]
         self.plan.settle()
         for given in self.inputs:
             given.let_go()
@@ -135,7 +137,7 @@ class Program:
                 parts.append(f"{names.of(given.tensor)}._array")
             elif isinstance(given.leaf, float):
                 parts.append(f"{names.of(_number)}({names.read(given.place)})")
-            elif id(given) in donated or (given.tensor is not None):
+            elif id(given) in donated or given.tensor is not None or given.replaced is not None:
                 parts.append(f"{names.of(_array_of)}({names.read(given.place)})")
             else:
                 parts.append(f"{names.of(_own)}({names.read(given.place)})")
@@ -166,6 +168,7 @@ class Program:
         tensors = {number: new_tensor(arrays[number], is_leaf) for number, is_leaf, _ in plan.tensors}
         made = Made(arguments, arrays, tensors)
         if plan.contents:
+            self._check_apart(arguments)
             line = user_place()
             for given, number in plan.contents:
                 change(_target(given, arguments), arrays[number], line)
@@ -176,11 +179,30 @@ class Program:
             tensor(made).grad = make(made)
         for tensor in plan.used:
             tensor(made)._grad = self.used
+        result = plan.result(made)
+        found = [(place, make(made)) for place, make in plan.places]  # of what is in places before these are set
         for container, key, number in plan.items:
             container[key] = arrays[number]
-        for place, make in plan.places:
-            place.set(make(made))
-        return plan.result(made)
+        for place, value in found:
+            place.set(value)
+        for container, make in plan.grown:
+            container.extend(make(made))
+        return result
+
+    def _check_apart(self, arguments: Sequence[Any]) -> None:
+        """Raise `TraceError` where an argument that is changed has the memory of a tensor that is replaced."""
+        for given, _ in self.plan.contents if self._replaced else ():
+            target = _target(given, arguments)
+            for place in self._replaced:
+                if (
+                    isinstance(target, Stored)
+                    and given.argument is not None
+                    and not is_apart(place.get(), {id(target)})
+                ):
+                    raise TraceError(
+                        f"{self.name} changes argument {given.argument} in place, whose memory the tensor in "
+                        f"{place.name} has; clone() one of them"
+                    )
 
     def _operands(self, arguments: Sequence[Any]) -> Any:
         given = [_target(i, arguments) for i in self.arguments]
@@ -219,6 +241,8 @@ def _inputs(reads: TensorReads, leaves: Sequence[Any]) -> list[Input]:
         else:
             leaf = WideFloat(value) if type(value) is float else np.asarray(value)
             found.append(Input(place.name, leaf, place=place, is_value=is_value))
+    for place, tensor in reads.replaced:
+        found.append(Input(place.name, tensor._array, place=place, replaced=tensor))
     for tensor, name in reads.tensors.values():
         if id(tensor) not in known and root(tensor)[0] is tensor:
             known.add(id(tensor))
@@ -243,6 +267,14 @@ def _guards(
         guards.add_tensor(tensor, name)
     for place, value, _ in reads.data:
         guards.add_data(place, value)
+    captured_tensors = {id(tensor) for tensor, _ in reads.tensors.values()}
+    for place, tensor in reads.replaced:
+        guards.add_replaced(place, tensor, captured_tensors)
+    for place, value in reads.counted:
+        guards.add_kind(place, type(value))
+    for place, tree in reads.trees:
+        guards.add_tree(place, tree)
+    guards.add_hooks([tensor for tensor, _ in reads.tensors.values() if tensor._source is not None])
     for tensor in session.read_gradients.values():
         if not any(i.tensor is tensor and i.argument is not None for i in inputs):
             guards.add_gradient(tensor, tensor._grad, "a gradient")

@@ -4,14 +4,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import CellType
 from typing import Any
+
+import numpy as np
 
 from tenon.eager.changes import sharing
 from tenon.eager.recording import Stored
+from tenon.eager.tape import Leaf
 from tenon.nn.module import Module
-from tenon.runtime.reads.places import Place
+from tenon.runtime.reads.places import Holder, ItemPlace, Place, named
 from tenon.runtime.reads.reads import Reads, found_in
+from tenon.traces.stand_ins import Written, key_of
+
+NUMBERS = (int, float)
 
 
 class TensorReads(Reads):
@@ -19,13 +26,29 @@ class TensorReads(Reads):
 
     has_inputs = True
 
-    def __init__(self) -> None:
+    def __init__(self, written: Written) -> None:
         super().__init__()
+        self.written = written
         self.tensors: dict[int, tuple[Any, str]] = {}
         """Tensors and what they are called, by identity."""
         self.modules: list[Module] = []
+        self.states: dict[int, Holder] = {}
+        """Lists and dicts in the state of optimizers."""
+        self.replaced: list[tuple[Place, Any]] = []
+        """Places whose tensors are replaced, and these: inputs, wherever the function has them from."""
+        self.trees: list[tuple[Place, Any]] = []
+        """Places whose lists, tuples and dicts are replaced, and these."""
+        self.counted: list[tuple[Place, Any]] = []
+        """Places whose numbers are changed, and these."""
+        self.grown: list[tuple[Place, Any]] = []
+        """Places of lists that are appended to, and these."""
 
     def _visit(self, value: Any, place: Place | None, name: str, *, data: Any = None) -> None:
+        if id(value) in self.written.lists and _can_be_set(place):
+            self._grow(value, place)
+            return
+        if place is not None and self.written.has(place) and self._replace(value, place):
+            return
         super()._visit(value, place, name, data=data)
         if isinstance(value, Stored) and data == () and place is not None:
             self.tensors[id(value)] = (value, name)  # what a module calls its parameters is what others know
@@ -35,6 +58,10 @@ class TensorReads(Reads):
             super()._enter(value, name, data)
             return
         self.tensors.setdefault(id(value), (value, name))
+        source = value._source
+        if type(source) is Leaf and source.has_hooks:
+            for hook in [*source.hooks.values()]:
+                self._visit(hook, None, f"{name}.hook")
         for held in (*(() if value._view is None else (value._view.base,)), *sharing(value)):
             if id(held) not in self.objects:
                 self._visit(held, None, f"{name}.base")
@@ -51,9 +78,67 @@ class TensorReads(Reads):
             return True
         return False
 
+    def _add_container(self, value: Any, name: str, data: Any) -> None:
+        super()._add_container(value, name, data)
+        if data:
+            self.states[id(value)] = self.holders[id(value)]
 
-def reads_of(function: Callable[..., Any], arguments: list[tuple[Any, str]]) -> TensorReads:
-    """What `function` may read, and what can be reached from those of its arguments that are no arrays."""
-    reads = TensorReads()
-    found_in(reads, function, arguments)
-    return reads
+    def _grow(self, value: Any, place: Any) -> None:
+        self.identities.append((place, value))
+        self.grown.append((place, value))
+        self.holders.setdefault(id(value), Holder(value, place.name))
+
+    def _replace(self, value: Any, place: Place) -> bool:
+        """Whether what is in a place that gets something else is an input, or has a stand-in."""
+        if isinstance(value, Stored):
+            if value._grad is not None:
+                return False
+            self.replaced.append((place, value))
+        elif isinstance(value, np.ndarray | np.generic):
+            self.data.append((place, value, True))
+        elif type(value) in NUMBERS and self.written.has(place):
+            self.counted.append((place, value))
+        elif type(value) in (list, tuple, dict) or hasattr(value, "_fields"):
+            return self._replace_items(value, place)
+        else:
+            return False
+        return True
+
+    def _replace_items(self, tree: Any, place: Place) -> bool:
+        items = tree if isinstance(tree, dict) else dict(enumerate(tree))
+        if any(type(key) not in (int, str) for key in items):
+            return False
+        self.trees.append((place, tree))
+        path = place.path if isinstance(place, ItemPlace) else ()
+        for key, item in items.items():
+            name = named(place.name, key)
+            inner = ItemPlace(place.container, place.key, name, place.is_attribute, (*path, key))
+            if not self._replace(item, inner):
+                super()._visit(item, inner, name)
+        return True
+
+
+def _can_be_set(place: Place | None) -> bool:
+    return place is not None and (
+        place.is_attribute or (isinstance(place.container, dict | list | CellType) and not isinstance(place, ItemPlace))
+    )
+
+
+def reads_of(
+    function: Callable[..., Any], arguments: list[tuple[Any, str]], leaves: Sequence[Any], written: Written
+) -> TensorReads:
+    """What `function` may read, and what can be reached from those of its arguments that are no arrays; of what it
+    writes to, what is `written`. `leaves` are its arguments."""
+    while True:
+        reads = TensorReads(written)
+        found_in(reads, function, arguments)
+        others = {id(t) for t in [*[t for t, _ in reads.tensors.values()], *leaves]}
+        shared = {key_of(place)[:2] for place, tensor in reads.replaced if not is_apart(tensor, others)}
+        if not shared:
+            return reads
+        written.shared |= shared
+
+
+def is_apart(tensor: Any, others: set[int]) -> bool:
+    """Whether a tensor shares its memory with none of the others, which are known by their identity."""
+    return id(tensor) not in others and all(id(held) not in others for held in sharing(tensor))

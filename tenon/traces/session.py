@@ -8,7 +8,7 @@ Whatever happens, all that stood somewhere before stands there again when the tr
 from __future__ import annotations
 
 import random
-from collections.abc import MutableSequence, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import ref
@@ -25,19 +25,17 @@ from tenon.eager.tape import Call, Leaf
 from tenon.eager.tensor import UsedGradient
 from tenon.eager.views import Link, View
 from tenon.runtime.arguments.arguments import WideFloat
-from tenon.runtime.reads.places import MISSING, ItemPlace, Place
+from tenon.runtime.reads.places import Place
 from tenon.runtime.tracing.watch import watch
+from tenon.traces.changes import Standing
 from tenon.traces.reads import TensorReads
+from tenon.traces.stand_ins import TraceError
 from tenon.traces.symbols import DETACHED, TracedTensor, traced_kind, value_of
 
 # The fields of tensors, whatever the classes of these make of them.
 _SLOTS: dict[str, Any] = {
     name: vars(Stored)[name] for name in ("_array", "_grad", "_keeps_grad", "_memory", "_source", "_view")
 }
-
-
-class TraceError(TypeError):
-    """A function does what a program cannot do again at each call; the message says what to write instead."""
 
 
 @dataclass(eq=False)
@@ -52,6 +50,8 @@ class Input:
     tensor: Any = None
     """A tensor from around the function; in a place, the one that was there."""
     place: Place | None = None
+    replaced: Any = None
+    """A tensor in a place that gets another one, as it was when the function was traced: it has a stand-in."""
     is_value: bool = False
     """Whether the array is one for functions of values, not for those of tensors."""
     symbol: Any = None
@@ -61,7 +61,7 @@ class Input:
 
     def let_go(self) -> None:
         """Forget what was traced, and what the first call was given."""
-        self.leaf = self.symbol = self.value = None
+        self.leaf = self.symbol = self.value = self.replaced = None
         if self.argument is not None:
             self.tensor = None
 
@@ -94,13 +94,20 @@ class Session:
     """Tensors whose `grad` was asked for before it was set."""
     gradients: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])
     """Tensors whose `grad` was set, and what to."""
-    _tuples: list[Any] = field(default_factory=list[Any])
-    """The tuples in places that hold stand-ins."""
     stepped: set[int] = field(default_factory=set[int])
     """Tensors that an optimizer has changed."""
+    standing: Standing = field(init=False)
+    """What stands in places."""
     _entered: dict[int, _Before] = field(default_factory=dict[int, _Before])
+    _hooks: list[tuple[Leaf, dict[int, Any]]] = field(default_factory=list[tuple[Leaf, dict[int, Any]]])
+    """Sources of tensors from around the function, and the hooks that these had."""
+    _recorded: dict[int, Any] = field(default_factory=dict[int, Any])
+    """Where what stands for a tensor came from, by its identity."""
     _laid: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])
     _detached: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])
+
+    def __post_init__(self) -> None:
+        self.standing = Standing(self.name, self.reads)
 
     def begin(self, values: Sequence[Value]) -> None:
         """Put stand-ins into their places."""
@@ -116,6 +123,8 @@ class Session:
                 self._enter(given.tensor)
                 given.tensor._array = value
                 given.symbol = given.tensor
+            elif given.replaced is not None:
+                given.symbol = self._stand_in(given.replaced, value)
             elif isinstance(given.leaf, np.ndarray) and not given.is_value:
                 given.symbol = TracedTensor._new(value)
                 self.lay(given.symbol, given.leaf)
@@ -123,9 +132,18 @@ class Session:
                 given.symbol = value
             if given.place is not None and given.tensor is None:
                 given.place.set(given.symbol)
-        parts = [i.place for i in self.inputs if isinstance(i.place, ItemPlace)]
-        self._tuples = [place.whole() for place in parts]
+        self.standing.begin([i.place for i in self.inputs if i.place is not None and i.tensor is None])
         self._enter_views()
+
+    def _stand_in(self, tensor: Any, value: Value) -> Any:
+        """A traced tensor in the place of one that is replaced."""
+        made: Any = TracedTensor._new(value)
+        made.__class__ = traced_kind(type(tensor))
+        self.lay(made, tensor._array)
+        if tensor._source is not None:
+            made._source = Leaf(tensor._source.type, ref(made))
+            self._recorded[id(made)] = tensor._source
+        return made
 
     def _enter(self, tensor: Any) -> None:
         memory = adopt(tensor)._memory
@@ -137,6 +155,8 @@ class Session:
             0 if memory is None else memory.version,
         )
         array, source = tensor._array, tensor._source
+        if type(source) is Leaf:
+            self._hooks.append((source, dict(source.hooks) if source.has_hooks else {}))
         tensor.__class__ = traced_kind(type(tensor))
         self.lay(tensor, array)
         if source is not None and source.node is not None:
@@ -233,7 +253,7 @@ class Session:
     def set_gradient(self, tensor: Any, gradient: Any) -> None:
         """Set the `grad` of a tensor."""
         before = self._entered.get(id(tensor))
-        source = None if before is None else before.attributes["_source"]
+        source = self._recorded.get(id(tensor)) if before is None else before.attributes["_source"]
         if source is not None and source.node is not None and gradient is not None:
             raise TraceError(
                 f"{self.name} finds gradients of what was recorded before it was called (a tensor of shape "
@@ -259,6 +279,10 @@ class Session:
                 given.place.set(given.leaf if type(given.leaf) is not WideFloat else float(given.leaf))
         for holder in self.reads.held:
             holder.restore()
+        for source, hooks in self._hooks:
+            if source.has_hooks or hooks:
+                source.hooks.clear()
+                source.hooks.update(hooks)
 
     def changes(self) -> list[tuple[Place, Any]]:
         """The places that have other traced values now, and these. Raises `TraceError` for other changes."""
@@ -267,41 +291,13 @@ class Session:
                 f"{self.name} draws numbers of NumPy's or Python's, which a program would do once; use "
                 "tenon.random_uniform and its like, or draw them outside and pass them"
             )
-        standing = {id(given.symbol) for given in self.inputs if given.place is not None}
-        standing |= {id(tuple_) for tuple_ in self._tuples}
-        found: list[tuple[Place, Any]] = []
-        for holder in self.reads.held:
-            for key, old, new in holder.changes():
-                if id(new) not in standing or new is MISSING:
-                    self._compare(holder.place(key), old, new, found)
-        return found
-
-    def _compare(self, place: Place, old: Any, new: Any, found: list[tuple[Place, Any]]) -> None:
-        holder = self.reads.holders.get(id(old))
-        if type(old) is type(new) and holder is not None and isinstance(new, dict | list):
-            now = new if isinstance(new, dict) else dict(enumerate(new))
-            if [*now] == [*holder.before]:
-                for key, value in now.items():
-                    if value is not holder.before[key] and not self._is_symbol_of(value, old, key):
-                        self._compare(holder.place(key), holder.before[key], value, found)
-                return
-        grows = old is MISSING and isinstance(place.container, MutableSequence)
-        # What was one of a few values is guarded, so that it can be set again.
-        is_guarded = old is None or old is MISSING or isinstance(old, bool | str)
-        if new is not MISSING and not grows and (has_traced(new) or is_guarded):
-            found.append((place, new))
-        elif not _is_same(old, new):
-            raise TraceError(
-                f"{self.name} changes {place.name} from {_said(old)} to {_said(new)}, which a program cannot do at "
-                "each call; make it a tensor, do that outside, or run it in pieces with "
-                "tenon.trace(f, symbolic=False)"
-            )
-
-    def _is_symbol_of(self, value: Any, container: Any, key: Any) -> bool:
-        return any(
-            given.symbol is value and given.place is not None and given.place.is_at(container, key)
-            for given in self.inputs
-        )
+        for source, hooks in self._hooks:
+            if source.has_hooks and source.hooks.keys() != hooks.keys():
+                raise TraceError(
+                    f"{self.name} registers a hook on a tensor of shape {source.shape} from around it, which a program "
+                    "cannot do at each call; register it outside, or remove() it in the function"
+                )
+        return self.standing.changes()
 
     def _drawn(self) -> Any:
         """What tells whether numbers were drawn from the generators that may be met."""
@@ -336,34 +332,4 @@ def _shown(base: Any, links: Sequence[Link]) -> Any:
     return value
 
 
-def has_traced(tree: Any) -> bool:
-    """Whether there are traced values at or below `tree`."""
-    if isinstance(tree, Value) or (isinstance(tree, Stored) and tree._is_traced):
-        return True
-    if isinstance(tree, dict):
-        return any(map(has_traced, tree.values()))
-    if isinstance(tree, list | tuple):
-        return any(map(has_traced, tree))
-    attributes = getattr(tree, "__dict__", None)
-    if not isinstance(attributes, dict) or isinstance(tree, type) or callable(tree):
-        return False
-    return any(isinstance(v, Value) or (isinstance(v, Stored) and v._is_traced) for v in attributes.values())
-
-
-def _is_same(old: Any, new: Any) -> bool:
-    if type(old) is not type(new):
-        return False
-    if isinstance(old, dict):
-        return [*old] == [*new] and all(_is_same(old[key], new[key]) for key in old)
-    if isinstance(old, list | tuple):
-        return len(old) == len(new) and all(map(_is_same, old, new))
-    if isinstance(old, np.ndarray):
-        return old.dtype == new.dtype and np.array_equal(old, new)
-    return old is new or (not isinstance(old, Stored) and bool(old == new))
-
-
-def _said(value: Any) -> str:
-    return "nothing" if value is MISSING else f"{value!r:.60}"
-
-
-__all__ = ["Input", "Session", "TraceError", "TracedValueError", "has_traced", "root"]
+__all__ = ["Input", "Session", "TraceError", "TracedValueError", "root"]

@@ -1,0 +1,173 @@
+"""What a function has put into the places that it has things from, once it was traced."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableSequence
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.definition.value import Value
+from tenon.eager.recording import Stored
+from tenon.runtime.reads.places import MISSING, Holder, ItemPlace, Place
+from tenon.traces.reads import NUMBERS, TensorReads
+from tenon.traces.stand_ins import Counted, Growing, Key, TraceError, WrittenAgain, key_of
+
+
+class Standing:
+    """What stands in places while a function is traced, and what was put there."""
+
+    def __init__(self, name: str, reads: TensorReads) -> None:
+        self._name = name
+        self._reads = reads
+        self._standing: dict[Key, tuple[Any, Any]] = {}
+        """What stands in a place, and a copy of it, as trees may be changed."""
+        self.grown: list[Growing] = []
+        """What stands for lists that are appended to."""
+
+    def begin(self, inputs: list[Place]) -> None:
+        """Put stand-ins of numbers and lists into their places; those of inputs are in theirs."""
+        reads = self._reads
+        for place, value in reads.counted:
+            place.set(Counted(place, type(value)))
+        of_lists: dict[int, Growing] = {}
+        for place, held in reads.grown:
+            place.set(of_lists.setdefault(id(held), Growing(held, place.name)))
+        self.grown = [*of_lists.values()]
+        for place in [*inputs, *[place for place, _ in (*reads.counted, *reads.grown)]]:
+            whole = place.whole() if isinstance(place, ItemPlace) else place.get()
+            self._standing[key_of(place)[:2]] = whole, _copied(whole)
+
+    def changes(self) -> list[tuple[Place, Any]]:
+        """The places that have other values now, and these. Raises `TraceError` for what a program cannot do again, and
+        `WrittenAgain` where it can, now that it is known."""
+        found: list[tuple[Place, Any]] = []
+        is_known = True
+        for holder in self._reads.held:
+            for key, old, new in holder.changes():
+                place = holder.place(key)
+                standing, before = self._standing.get(key_of(place), (MISSING, None))
+                if new is not standing or new is MISSING:
+                    is_known &= self._compare(holder, place, old, new, found)
+                elif not _is_one(new, before):
+                    raise TraceError(f"{self._name} changes what is in {place.name}, and replaces it; do one of both")
+        if not is_known:
+            raise WrittenAgain
+        return found
+
+    def _input_in(self, place: Place) -> Any:
+        """What stands in a place."""
+        return self._standing.get(key_of(place), (MISSING, None))[0]
+
+    def _compare(self, holder: Holder, place: Place, old: Any, new: Any, found: list[tuple[Place, Any]]) -> bool:
+        """Note what is in a place now; whether that it gets something else was known."""
+        written = self._reads.written
+        inner = self._reads.states.get(id(old))
+        if inner is not None and type(old) is type(new) and [*_items(new)] == [*inner.before]:
+            # the state of an optimizer, whose containers stay while what is in them is another
+            is_known = True
+            for key, value in _items(new).items():
+                if value is not inner.before[key] and value is not self._input_in(inner.place(key)):
+                    is_known &= self._compare(inner, inner.place(key), inner.before[key], value, found)
+            return is_known
+        if old is MISSING and isinstance(place.container, MutableSequence):
+            if not any(held is place.container for _, held in self._reads.grown):
+                written.lists[id(place.container)] = place.container
+                return False
+        elif isinstance(new, Counted) or (type(old) in NUMBERS and type(new) in NUMBERS):
+            if isinstance(new, Counted) or not _is_same(old, new):
+                found.append((place, new))
+                return not written.add(place)
+            return True
+        # What was one of a few values is guarded, so that it can be set again.
+        elif new is not MISSING and (has_traced(new) or old is None or old is MISSING or isinstance(old, bool | str)):
+            found.append((place, new))
+            is_guarded = old is None or old is MISSING or isinstance(old, bool | str | int | float)
+            is_known = is_guarded or not written.add(place)
+            return is_known & self._compare_numbers(place, (), old, new)
+        elif _is_same(old, new):
+            return True
+        raise TraceError(
+            f"{self._name} changes {place.name} from {_said(old)} to {_said(new)}, which a program cannot do at "
+            "each call; make it a tensor, do that outside, or run it in pieces with "
+            "tenon.trace(f, symbolic=False)"
+        )
+
+    def _compare_numbers(self, place: Place, path: tuple[Any, ...], old: Any, new: Any) -> bool:
+        """Note the numbers in a tree that gets another one."""
+        if type(old) in NUMBERS and path and not _is_same(old, new):
+            return not self._reads.written.add(
+                ItemPlace(place.container, place.key, place.name, place.is_attribute, path)
+            )
+        olds, news = _items(old), _items(new)
+        is_known = True
+        for key in olds.keys() & news:
+            is_known &= self._compare_numbers(place, (*path, key), olds[key], news[key])
+        return is_known
+
+
+def _items(tree: Any) -> dict[Any, Any]:
+    if issubclass(type(tree), dict):
+        return tree
+    return dict(enumerate(tree)) if issubclass(type(tree), list | tuple) else {}
+
+
+def _copied(tree: Any) -> Any:
+    """A copy of a tree, without what it was made of; leaves are the same."""
+    items = _items(tree)
+    return {key: _copied(item) for key, item in items.items()} if items else tree
+
+
+def _is_one(tree: Any, copy: Any) -> bool:
+    """Whether a tree has the very leaves that it had when it was copied."""
+    items = _items(tree)
+    if not items:
+        return tree is copy
+    return type(copy) is dict and items.keys() == copy.keys() and all(_is_one(items[key], copy[key]) for key in items)
+
+
+def has_traced(tree: Any) -> bool:
+    """Whether there are traced values, or stand-ins, at or below `tree`."""
+    return any(map(_is_traced, _leaves(tree)))
+
+
+def _is_traced(value: Any) -> bool:
+    return (
+        isinstance(value, Value)
+        or type(value) in (Counted, Growing)
+        or (isinstance(value, Stored) and value._is_traced)
+    )
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    if issubclass(type(tree), dict | list | tuple):
+        for item in _items(tree).values():
+            yield from _leaves(item)
+    elif type(tree) in (Counted, Growing):
+        yield tree
+    else:
+        yield tree
+        attributes = getattr(tree, "__dict__", None)
+        if isinstance(attributes, dict) and not isinstance(tree, type) and not callable(tree):
+            yield from attributes.values()
+
+
+def _is_same(old: Any, new: Any) -> bool:
+    if type(old) is not type(new):
+        return False
+    if isinstance(old, dict):
+        return [*old] == [*new] and all(_is_same(old[key], new[key]) for key in old)
+    if isinstance(old, list | tuple):
+        return len(old) == len(new) and all(map(_is_same, old, new))
+    if isinstance(old, np.ndarray):
+        return old.dtype == new.dtype and np.array_equal(old, new)
+    return old is new or (not isinstance(old, Stored) and bool(old == new))
+
+
+def _said(value: Any) -> str:
+    return "nothing" if value is MISSING else f"{value!r:.60}"
+
+
+__all__ = ["Standing", "has_traced"]

@@ -1,0 +1,302 @@
+"""`tenon.trace` of functions that write to dicts, lists and attributes around them, and of hooks: as in PyTorch."""
+
+from __future__ import annotations
+
+import types
+import warnings
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tenon
+from tenon import nn
+from tenon.traces.stand_ins import TraceError
+
+Case = tuple[Callable[[Any], Any], Callable[[], Any]]
+"""A function of a tensor, and what it has left behind."""
+
+
+@pytest.fixture(autouse=True)
+def no_program_again_and_again() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def replaced(xp: Any) -> Case:
+    kept: dict[str, Any] = {"mean": xp.tensor([0.0, 0.0]), "last": None, "now": xp.tensor([1.0, 2.0])}
+
+    def function(x: Any) -> Any:
+        kept["mean"] = 0.9 * kept["mean"] + 0.1 * x
+        kept["last"], kept["now"] = kept["now"], x * 2
+        return kept["mean"] + kept["last"]
+
+    return function, lambda: kept
+
+
+def exchanged(xp: Any) -> Case:
+    kept: dict[str, Any] = {"a": xp.tensor([1.0, 0.0]), "b": xp.tensor([5.0, 5.0])}
+
+    def function(x: Any) -> Any:
+        before = kept["a"]
+        kept["a"], kept["b"] = kept["b"] + x, kept["a"]
+        return before
+
+    return function, lambda: kept
+
+
+def trees(xp: Any) -> Case:
+    kept: Any = types.SimpleNamespace(state=None, shown={})
+
+    def function(x: Any) -> Any:
+        hidden, count = (x * 0, 0) if kept.state is None else kept.state
+        kept.state = ((hidden + x).detach(), count + 1)
+        kept.shown = {"x": [x * 3, None], "state": kept.state[0]}
+        return kept.state[0]
+
+    return function, lambda: (kept.state, kept.shown)
+
+
+def counted(_: Any) -> Case:
+    kept: dict[str, Any] = {"steps": 0, "rate": 1.0, "loss": 0.0}
+
+    def function(x: Any) -> Any:
+        kept["steps"] += 1
+        kept["rate"] = kept["rate"] * 0.5 + 2
+        kept["loss"] += x.sum()
+        return x * 1
+
+    return function, lambda: kept
+
+
+def appended(_: Any) -> Case:
+    losses: list[Any] = []
+    of_name: dict[str, list[Any]] = defaultdict(list)
+    last: deque[Any] = deque(maxlen=2)
+
+    def function(x: Any) -> Any:
+        losses.append(x.sum())
+        of_name["a"] += [x * 2, 1]
+        last.append(x * 1)
+        return x * 1
+
+    return function, lambda: (losses, dict(of_name), last)
+
+
+def of_closure(_: Any) -> Case:
+    total: Any = None
+
+    def function(x: Any) -> Any:
+        nonlocal total
+        total = x if total is None else total + x
+        function.doubled = total * 2  # pyright: ignore[reportFunctionMemberAccess]
+        return total * 1
+
+    return function, lambda: (total, function.doubled)  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def of_class(_: Any) -> Case:
+    class Kept:
+        __slots__ = ("last",)
+        count = 0
+        total: Any = None
+        last: Any
+
+    kept = Kept()
+
+    def function(x: Any) -> Any:
+        Kept.count += 1
+        Kept.total = x if Kept.total is None else Kept.total + x
+        kept.last = x * 3
+        return Kept.total * 1
+
+    return function, lambda: (Kept.count, Kept.total, kept.last)
+
+
+def perturbed(xp: Any) -> Case:
+    kept = {"by": xp.tensor([0.1, 0.1], requires_grad=True)}
+
+    def function(x: Any) -> Any:
+        loss = ((x + kept["by"]) ** 2).sum()
+        loss.backward()
+        kept["by"] = (kept["by"] + 0.1 * kept["by"].grad).detach().requires_grad_()
+        return loss.detach()
+
+    return function, lambda: kept["by"].detach()
+
+
+def shown_elsewhere(xp: Any) -> Case:
+    weight = xp.tensor([1.0, 2.0])
+    kept = {"before": weight}
+
+    def function(x: Any) -> Any:
+        weight.mul_(0.5)
+        change = weight - kept["before"]
+        kept["before"] = weight.clone() + x
+        return change
+
+    return function, lambda: (weight, kept)
+
+
+def plain(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: plain(item) for key, item in tree.items()}
+    if isinstance(tree, list | tuple | deque):
+        return [plain(item) for item in tree]
+    return np.round(tree.tolist(), 4).tolist() if hasattr(tree, "tolist") else tree
+
+
+CASES = [replaced, exchanged, trees, counted, appended, of_closure, of_class, perturbed, shown_elsewhere]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_written_around_a_function_is_there_after_each_call(case: Callable[[Any], Case]) -> None:
+    function, left = case(tenon)
+    expected, left_by_torch = case(torch)
+    traced = tenon.trace(function)
+    for number in range(5):
+        x = np.array([number + 1, 2], np.float32)
+        result, wanted = traced(tenon.tensor(x)), expected(torch.tensor(x))
+        np.testing.assert_allclose(result.numpy(), wanted.numpy(), rtol=1e-5)
+        assert plain(left()) == plain(left_by_torch())
+    assert len(traced._programs) <= 2, "one that finds nothing there yet, and one for all further calls"
+
+
+def test_what_lies_elsewhere_after_a_call_is_another_tensor() -> None:
+    kept: dict[str, Any] = {}
+
+    @tenon.trace
+    def step(x: Any) -> Any:
+        kept["x"] = [x * 2]
+        return kept["x"][0]
+
+    found = [step(tenon.tensor([float(n)])) for n in range(3)]
+    assert kept["x"][0] is found[-1]
+    assert [x.item() for x in found] == [0.0, 2.0, 4.0]
+
+
+def test_what_cannot_be_written_at_each_call_is_refused_where_it_is_read() -> None:
+    kept: dict[str, Any] = {"steps": 1, "losses": []}
+    x = tenon.tensor([1.0])
+
+    def decays() -> Any:
+        kept["steps"] += 1
+        return x * min(0.9, 1 / kept["steps"])
+
+    def scales() -> Any:
+        kept["steps"] += 1
+        return x * kept["steps"]
+
+    def looks_back() -> Any:
+        kept["losses"].append(x * 2)
+        return kept["losses"][-1]
+
+    for function, told in [
+        (decays, r"the number in kept\.steps is changed at each call, and is read here"),
+        (scales, "is read here"),
+        (looks_back, r"kept\.losses is appended to at each call, and is read"),
+    ]:
+        with pytest.raises(TraceError, match=told) as caught:
+            tenon.trace(function)()
+        lines = [frame.lineno for frame in caught.traceback if str(frame.path).endswith("test_traced_places.py")]
+        assert lines[-1] == function.__code__.co_firstlineno + 1, "the line that reads it"
+    assert kept == {"steps": 1, "losses": []}
+
+
+def test_hooks_of_modules_and_tensors_run_in_a_trace() -> None:
+    def losses(xp: Any, modules: Any, wrap: Callable[[Any], Any]) -> Any:
+        first, last = modules
+        norms: dict[str, Any] = {}
+        calls: list[int] = []
+
+        def halved(_: Any, of_arguments: Any, of_results: Any) -> Any:
+            norms["of results"] = (of_results[0] ** 2).sum()
+            return (of_arguments[0] * 0.5,)
+
+        def called(_: Any, __: Any, result: Any) -> Any:
+            calls.append(1)
+            return result * 1.1
+
+        last.register_full_backward_hook(halved)
+        last.register_full_backward_pre_hook(lambda _, given: (given[0] * 2,))
+        last.register_forward_hook(called)
+        last.register_forward_pre_hook(lambda _, given: (given[0] + 0.01,))
+        first.weight.register_hook(lambda gradient: gradient * 0.9)
+
+        def step(x: Any) -> Any:
+            for p in (*first.parameters(), *last.parameters()):
+                p.grad = None
+            hidden = xp.tanh(first(x))
+            hidden.register_hook(lambda gradient: gradient + 0.01)
+            loss = (last(hidden) ** 2).mean()
+            loss.backward()
+            with xp.no_grad():
+                for p in (*first.parameters(), *last.parameters()):
+                    p -= 0.1 * p.grad
+            return loss.detach()
+
+        run, x = wrap(step), xp.tensor(np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3))
+        return [(run(x).item(), norms["of results"].item(), len(calls)) for _ in range(4)]
+
+    theirs = torch.nn.Linear(3, 4), torch.nn.Linear(4, 2)
+    ours = nn.Linear(3, 4).requires_grad_(), nn.Linear(4, 2).requires_grad_()
+    for own, other in zip(ours, theirs, strict=True):
+        own.load_state_dict({name: value.detach().clone() for name, value in other.state_dict().items()})
+    expected = losses(torch, theirs, lambda step: step)
+    np.testing.assert_allclose(losses(tenon, ours, tenon.trace), expected, rtol=1e-5)
+
+
+def test_a_hook_that_comes_later_is_called() -> None:
+    weight = tenon.tensor([1.0], requires_grad=True)
+
+    @tenon.trace
+    def step() -> Any:
+        weight.grad = None
+        (weight * 2).sum().backward()
+
+    step()
+    handle = weight.register_hook(lambda gradient: gradient * 10)
+    step()
+    assert weight.grad.item() == 20.0
+    with tenon.no_grad():
+        weight.mul_(1.0)
+    handle.remove()
+    step()
+    assert weight.grad.item() == 2.0
+
+
+class Trebled(tenon.autograd.Function):
+    @staticmethod
+    def forward(*args: Any) -> Any:
+        return args[1] * 1
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients[0] * 3
+
+
+def test_gradients_of_python_are_not_lost_in_a_trace() -> None:
+    weight = tenon.tensor([1.0], requires_grad=True)
+
+    def with_hook() -> Any:
+        y = weight * 2
+        y.register_hook(lambda gradient: gradient * 10)
+        return y * 1
+
+    with pytest.raises(
+        TraceError, match=r"gradients of what with_hook gives would go through a hook on what tenon\.mul"
+    ):
+        tenon.trace(with_hook)()
+    with pytest.raises(TraceError, match=r"would go through backward of Trebled \(.*test_traced_places.py"):
+        tenon.trace(lambda: Trebled.apply(weight))()
+    tenon.trace(lambda: Trebled.apply(weight).sum().backward())()
+    assert weight.grad.item() == 3.0
+    with pytest.raises(TraceError, match="registers a hook on a tensor of shape"):
+        tenon.trace(lambda: weight.register_hook(lambda gradient: gradient * 0))()
+    weight.grad = None
+    (weight * 1).sum().backward()
+    assert weight.grad.item() == 1.0
