@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -33,16 +33,18 @@ def emit_loop(
     bounds: tuple[str, str, str],
     initial: Sequence[tuple[LlvmType, str]],
     body: Callable[[str, list[str]], list[str]],
+    trips: int | None = None,
 ) -> list[str]:
     """A loop over `bounds` (lower, upper, step) that carries values; `body` maps (index, carried) to the next carried.
 
-    Bounds that are numbers decide at compile time whether a guard or a loop is needed at all. LLVM may write out
-    iterations of small innermost loops; those of others, which hold loops or are vectors already, would only take it
-    time.
+    How often it runs, told by bounds that are numbers or by `trips`, decides at compile time whether a guard or a loop
+    is needed at all. LLVM may write out iterations of small innermost loops; those of others, which hold loops or are
+    vectors already, would only take it time.
     """
     lower, upper, step = bounds
-    known = not any(bound.startswith("%") for bound in bounds)
-    trips = max(0, -((int(lower) - int(upper)) // int(step))) if known else -1
+    are_numbers = not any(bound.startswith("%") for bound in bounds)
+    if are_numbers:
+        trips = max(0, -((int(lower) - int(upper)) // int(step)))
     if trips == 0:
         return [value for _, value in initial]
     if trips == 1:
@@ -51,7 +53,7 @@ def emit_loop(
     enter, done = writer.fresh("loop"), writer.fresh("done")
     before = writer.current_block
     text = index_type.text
-    if known:
+    if trips is not None:
         writer.branch(enter)
     else:
         writer.branch_if(writer.emit(f"icmp slt {text} {lower}, {upper}"), enter, done)
@@ -66,7 +68,7 @@ def emit_loop(
     again = writer.emit(f"icmp slt {text} {following}, {upper}")
     lines = len(writer.lines) - before_body
     is_innermost = writer.kept_loops == kept
-    is_written_out = known and is_innermost and trips * lines <= _WRITTEN_OUT
+    is_written_out = are_numbers and trips is not None and is_innermost and trips * lines <= _WRITTEN_OUT
     if not is_written_out:
         writer.kept_loops += 1
     writer.branch_if(again, enter, done, "" if is_written_out or (is_innermost and lines <= _SMALL) else KEPT_LOOP)
@@ -74,7 +76,7 @@ def emit_loop(
     for phi, (value_type, start), value in zip(phis[1:], initial, carried, strict=True):
         writer.fill(*phi, writer.phi_text(value_type, [(start, before), (value, latch)]))
     writer.start_block(done)
-    if known:
+    if trips is not None:
         return carried
     return [
         writer.phi(value_type, [(start, before), (value, latch)])
@@ -102,6 +104,15 @@ def _bind(writer: FunctionWriter, targets: Sequence[SSAValue], values: Sequence[
         writer.values[target] = value
 
 
+def _trips(writer: FunctionWriter, lower: SSAValue, upper: SSAValue, step: SSAValue) -> int | None:
+    """How often a loop runs that goes on for a number from wherever it starts, as in a chunk; `None` for all others."""
+    end, by = upper.owner, writer.integers.get(step)
+    if not isinstance(end, arith.AddiOp) or by is None or lower not in (end.lhs, end.rhs):
+        return None
+    distance = writer.integers.get(end.rhs if end.lhs is lower else end.lhs)
+    return None if distance is None else max(0, -(-distance // by))
+
+
 def _bind_index(writer: FunctionWriter, index: SSAValue, value: str) -> None:
     """An induction variable; a loop of one trip gives it a number."""
     writer.values[index] = value
@@ -122,7 +133,8 @@ def _for(writer: FunctionWriter, op: Operation) -> None:
         _bind(writer, arguments, carried)
         return _values(writer, writer.operations(block))
 
-    results = emit_loop(writer, writer.stored_type_of(index), bounds, initial, body)
+    trips = _trips(writer, op.lb, op.ub, op.step)
+    results = emit_loop(writer, writer.stored_type_of(index), bounds, initial, body, trips)
     _bind(writer, values_of(op.results), results)
 
 
@@ -143,7 +155,8 @@ def _parallel(writer: FunctionWriter, op: Operation) -> None:
             return nest(depth + 1, inner)
 
         lower, upper, step = (writer.values[bound] for bound in bounds[depth])
-        return emit_loop(writer, I64, (lower, upper, step), list(zip(types, carried, strict=True)), body)
+        initial = list(zip(types, carried, strict=True))
+        return emit_loop(writer, I64, (lower, upper, step), initial, body, _trips(writer, *bounds[depth]))
 
     _bind(writer, op.results, nest(0, [writer.values[value] for value in op.initVals]))
 

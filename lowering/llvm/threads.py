@@ -190,8 +190,9 @@ def _bind_indices(writer: FunctionWriter, loop: scf.ParallelOp) -> None:
         left = writer.emit(f"udiv i64 {left}, {count}")
     indices = zip(loop.body.block.args, [left, *reversed(positions)], loop.lowerBound, loop.step, strict=True)
     for argument, position, lower, step in indices:
-        index = writer.emit(f"mul nsw i64 {position}, {writer.values[step]}")
-        writer.values[argument] = writer.emit(f"add nsw i64 {index}, {writer.values[lower]}")
+        by, start = writer.values[step], writer.values[lower]
+        index = position if by == "1" else writer.emit(f"mul nsw i64 {position}, {by}")
+        writer.values[argument] = index if start == "0" else writer.emit(f"add nsw i64 {index}, {start}")
 
 
 def _pointer_facts(writer: FunctionWriter, captured: _Captured) -> dict[str, PointerFacts]:

@@ -173,6 +173,44 @@ def test_loops_with_bounds_known_at_run_time(n):
     assert out.tolist() == [sum(steps), sum(n - i for i in steps), np.prod(range(1, n), dtype=int), 2]
 
 
+KNOWN_TRIPS = """
+func.func @main(%n: memref<1xi64>, %out: memref<5xi64>, %arena: memref<0xi8>) {{
+  %c0 = arith.constant 0 : index
+  %distance = arith.constant {distance} : index
+  %step = arith.constant {step} : index
+  %zero = arith.constant 0 : i64
+  %given = memref.load %n[%c0] : memref<1xi64>
+  %start = arith.index_cast %given : i64 to index
+  %end = arith.addi {sum} : index
+  %sum = scf.for %i = %start to %end step %step iter_args(%s = %zero) -> (i64) {{
+    %j = arith.index_cast %i : index to i64
+    %t = arith.addi %s, %j : i64
+    scf.yield %t : i64
+  }}
+  memref.store %sum, %out[%c0] : memref<5xi64>
+  "scf.parallel"(%start, %end, %step) <{{operandSegmentSizes = array<i32: 1, 1, 1, 0>}}> ({{
+  ^body(%i: index):
+    %j = arith.index_cast %i : index to i64
+    memref.store %j, %out[%i] : memref<5xi64>
+    "scf.reduce"() : () -> ()
+  }}) : (index, index, index) -> ()
+  func.return
+}}
+"""
+
+
+@pytest.mark.parametrize("sum_", ["%start, %distance", "%distance, %start"])
+@pytest.mark.parametrize(("distance", "step", "branches"), [(3, 1, 2), (3, 2, 2), (3, 3, 0), (3, 4, 0), (0, 1, 0)])
+def test_loops_that_go_on_for_a_number_from_anywhere(distance, step, branches, sum_):
+    text = KNOWN_TRIPS.format(distance=distance, step=step, sum=sum_)
+    out = np.full(5, -1)
+    run(text, np.array([2]), out, aligned_arena(0))
+    places = range(2, 2 + distance, step)
+    assert out.tolist() == [sum(places), *[i if i in places else -1 for i in range(1, 5)]]
+    # neither a guard in front of a loop nor a loop that runs once
+    assert emit_llvm(parse(text)).count("br i1") == branches
+
+
 CONTROL_FLOW_IN_MAIN = """
 module {
   func.func @main(%n: memref<i64>, %x: memref<4xf32>, %out: memref<4xf32>, %steps: memref<i64>, %arena: memref<0xi8>) {
