@@ -5,7 +5,8 @@
 
 Before: a kernel of the buffered stage. After: the same kernel; inputs are copied to new intermediates whose last two
 dimensions are exchanged, intermediates have them exchanged, and outputs are copied from such ones. All that reads or
-writes the buffers then has unit stride along the rows, which are many, in place of the columns, which are few.
+writes the buffers then has unit stride along the rows, which are many, in place of the columns, which are few. What a
+contraction computes is left to it in rows, and copied behind it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from tenon.dialects.families.linalg_builders import generic_op
-from tenon.lowering.kernels.statement import Access, Kernel, buffer_shape, element_type
+from tenon.lowering.kernels.shared_loops import is_contraction
+from tenon.lowering.kernels.statement import Access, Kernel, Statement, buffer_shape, element_type
 
 
 def turn_rows(kernel: Kernel, buffers: Sequence[SSAValue]) -> None:
@@ -36,10 +38,21 @@ def turn_rows(kernel: Kernel, buffers: Sequence[SSAValue]) -> None:
         )
         block.insert_op_before(turned, first)
         reads = writes = False
+        contraction = contraction_of(kernel.statements, buffer)
         for statement in kernel.statements:
+            if statement is contraction:
+                continue
             reads |= any(access.buffer is buffer for access in statement.inputs)
             writes |= any(access.buffer is buffer for access in statement.outputs)
             _exchange(statement.op, statement.accesses, buffer)
+        if contraction is not None:
+            kept = {
+                contraction.op,
+                *(use.operation for use in buffer.uses if isinstance(use.operation, linalg.ops.FillOp)),
+            }
+            buffer.replace_uses_with_if(turned.memref, lambda use, kept=kept: use.operation not in kept)
+            block.insert_op_after(_copy(buffer, turned.memref), contraction.op)
+            continue
         buffer.replace_uses_with_if(turned.memref, lambda use: _is_structured(use.operation))
         if isinstance(buffer.owner, memref.AllocOp):
             block.erase_op(buffer.owner)
@@ -47,6 +60,12 @@ def turn_rows(kernel: Kernel, buffers: Sequence[SSAValue]) -> None:
             block.insert_op_before(_copy(turned.memref, buffer), last)
         elif reads:
             block.insert_op_before(_copy(buffer, turned.memref), first)
+
+
+def contraction_of(statements: Sequence[Statement], buffer: SSAValue) -> Statement | None:
+    """The contraction that computes `buffer`, if one does."""
+    found = (s for s in statements if any(output.buffer is buffer for output in s.outputs) and is_contraction(s))
+    return next(found, None)
 
 
 def prime_factors(length: int) -> list[int]:

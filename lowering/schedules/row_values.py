@@ -12,7 +12,8 @@ from farther away than one that was just read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from math import prod
 
 from tenon.dialects.types.size import Size, estimate
@@ -41,41 +42,51 @@ def _along(
     kernel: Kernel, shared: Sequence[SharedLoop], own: Sequence[Schedule | None], rows: SharedLoop, machine: Machine
 ) -> list[Schedule | None] | None:
     statements = kernel.statements
+    found = across_rows(statements, shared, own, rows, machine)
+    width = max([schedule.width for schedule in found.values()], default=0)
+    for vectors in (SEPARATE_ROWS, 2, 1) if found else ():
+        length = width * vectors
+        strips = {loop: length if loop == rows else 1 for loop in shared}
+        fits = length <= statements[0].extents[rows[0]] and intermediates_fit(kernel, strips)
+        if fits and _are_near(statements, shared, strips, machine):
+            tiles = {n: s if s.jam is not None else replace(s, unroll=length // s.width) for n, s in found.items()}
+            return [tiles.get(number, schedule) for number, schedule in enumerate(own)]
+    return None
+
+
+def across_rows(
+    statements: Sequence[Statement],
+    shared: Sequence[SharedLoop],
+    own: Sequence[Schedule | None],
+    rows: SharedLoop,
+    machine: Machine,
+) -> dict[int, Schedule]:
+    """Schedules with a row in each lane for the statements that have none of their `own`; empty where that saves too
+    little."""
     count = statements[0].extents[rows[0]]
     if isinstance(count, Size) or is_accumulated(statements, rows):
-        return None
-    schedules, saved, total = list(own), 0.0, 0.0
-    across_rows = [False] * len(own)
+        return {}
+    found: dict[int, Schedule] = {}
+    saved = total = 0.0
     for number, (statement, schedule) in enumerate(zip(statements, own, strict=True)):
         in_rows = rows_cost(statement, (count,), machine, alone=False)
         total += in_rows
         if schedule is None:
-            across, _ = decide_tile(statement, [rows[number]], machine, jam=False)
-            if across is not None and across.jam is None:
-                schedules[number] = across
-                across_rows[number] = True
+            cut = {loop[number] for loop in shared if loop != rows}
+            inside = [loop for loop in range(len(statement.extents)) if loop not in cut]
+            tile, _ = decide_tile(statement, inside, machine)
+            if tile is not None and tile.vector == rows[number]:
+                found[number] = tile
                 saved += in_rows - columns_cost(statement, machine)
-    share = LEAST_SHARE_AGAIN if _reads_rows_again(statements, rows, across_rows) else LEAST_SHARE
-    taken = [s for s, is_across in zip(schedules, across_rows, strict=True) if is_across and s is not None]
-    if not taken or saved < share * total:
-        return None
-    width = max(schedule.width for schedule in taken)
-    for vectors in (SEPARATE_ROWS, 2, 1):
-        length = width * vectors
-        strips = {loop: length if loop == rows else 1 for loop in shared}
-        if length <= count and intermediates_fit(kernel, strips) and _are_near(statements, shared, strips, machine):
-            return [
-                Schedule(s.vector, s.width, length // s.width) if is_across and s is not None else s
-                for s, is_across in zip(schedules, across_rows, strict=True)
-            ]
-    return None
+    share = LEAST_SHARE_AGAIN if _reads_rows_again(statements, rows, found) else LEAST_SHARE
+    return found if saved >= share * total else {}
 
 
-def _reads_rows_again(statements: Sequence[Statement], rows: SharedLoop, across_rows: Sequence[bool]) -> bool:
-    """Whether statements on both sides of one `across_rows` use the elements of the same rows."""
+def _reads_rows_again(statements: Sequence[Statement], rows: SharedLoop, across: Collection[int]) -> bool:
+    """Whether statements on both sides of one of those `across` rows use the elements of the same rows."""
     found: dict[object, int] = {}
     for number, statement in enumerate(statements):
-        side = sum(across_rows[:number])
+        side = sum(other < number for other in across)
         for access in statement.accesses:
             if access.loops() > {rows[number]} and found.setdefault(access.buffer, side) != side:
                 return True

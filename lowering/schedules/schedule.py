@@ -131,7 +131,12 @@ def prepare_kernel(function: func.FuncOp, machine: Machine) -> Kernel:
     turn_rows(read_kernel(trial), [values[buffer] for buffer in buffers])
     kernel = read_kernel(trial)
     shared = shared_loops(kernel)
-    if any(_decide_along(kernel, shared, loop, machine) for loop in shared):
+    if any(map(is_contraction, kernel.statements)):
+        strips = decide_strips(kernel, shared, machine) if shared else None
+        suits = strips is not None and None not in strips[0]
+    else:
+        suits = any(_decide_along(kernel, shared, loop, machine) for loop in shared)
+    if suits:
         function.detach_region(function.body)
         function.add_region(trial.detach_region(trial.body))
         return read_kernel(function)

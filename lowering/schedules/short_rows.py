@@ -8,7 +8,8 @@ ways, decide:
     in rows      vectors that hold a row * operations + 2 * log2(lanes) for a reduction; operations, done once per row
     in columns   elements of a row / lanes * operations + copies
 
-`turn_rows` rewrites the kernel; each statement then has its lanes along the loop over rows.
+`turn_rows` rewrites the kernel; each statement then has its lanes along the loop over rows. Rows that a product gives
+stay rows of it, and are copied to columns behind it, so that it counts neither way.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from tenon.lowering.kernels.statement import (
     element_type,
     root_of,
 )
-from tenon.lowering.kernels.turn_rows import shuffles
+from tenon.lowering.kernels.turn_rows import contraction_of, shuffles
 from tenon.lowering.schedules.schedule_attribute import LARGEST_TILE
 from tenon.lowering.schedules.tile import decide_tile
 from tenon.passes.machine import Machine
@@ -51,25 +52,32 @@ SELECTION_COST = 8
 """How much more than a sum of lanes it takes to find the best one and its place."""
 SCALAR_COST = 3
 """How much longer a function of a scalar takes, each instruction of which waits for the one before."""
-LEAST_GAIN = 1.05
-"""Of fewer instructions: the copies store and load again what was in memory already."""
+LEAST_GAIN, LEAST_PRODUCT_GAIN = 1.05, 1.2
+"""Of fewer instructions: the copies store and load again what was in memory already; the same where a product gives the
+rows, which are stored for the copies alone."""
 
 
 def short_rows(kernel: Kernel, machine: Machine) -> list[SSAValue]:
     """The buffers of a kernel whose rows had better be columns; none where they are fine as they are."""
     statements = kernel.statements
-    if len(statements) != len(kernel.items) or any(s.body_loads() or is_contraction(s) for s in statements):
+    if len(statements) != len(kernel.items) or any(s.body_loads() for s in statements):
         return []
-    sizes = dict.fromkeys(filter(None, [*map(_short_rows_of, statements), *_parts_of(statements)]))
+    others = [statement for statement in statements if not is_contraction(statement)]
+    sizes = dict.fromkeys(filter(None, [*map(_short_rows_of, others), *_parts_of(others)]))
     buffers = [buffer for rows, columns in sizes for buffer in _in_rows(statements, rows, columns)]
     if not buffers:
         return []
-    copied = [buffer for buffer in buffers if not isinstance(buffer.owner, memref.AllocOp)]
-    in_columns = sum(columns_cost(statement, machine) for statement in statements)
+    copied = [
+        buffer
+        for buffer in buffers
+        if not isinstance(buffer.owner, memref.AllocOp) or contraction_of(statements, buffer) is not None
+    ]
+    in_columns = sum(columns_cost(statement, machine) for statement in others)
     in_columns += sum(_copy_cost(buffer, machine) for buffer in copied)
     counts = {rows for rows, _ in sizes}
-    in_rows = sum(rows_cost(statement, counts, machine, alone=len(statements) == 1) for statement in statements)
-    return buffers if in_columns * LEAST_GAIN < in_rows else []
+    in_rows = sum(rows_cost(statement, counts, machine, alone=len(statements) == 1) for statement in others)
+    gain = LEAST_GAIN if len(others) == len(statements) else LEAST_PRODUCT_GAIN
+    return buffers if in_columns * gain < in_rows else []
 
 
 def _short_rows_of(statement: Statement) -> tuple[int, int] | None:
@@ -130,12 +138,20 @@ def _in_rows(statements: Sequence[Statement], rows: int, columns: int) -> list[S
     found: dict[SSAValue, SSAValue] = {}
     written: dict[SSAValue, set[int]] = {}
     unwritten = {output.buffer for statement in statements for output in statement.outputs}
+    contracted: set[SSAValue] = set()
+    """What contractions see in rows, but for what they compute for others."""
     for statement in statements:
         if any(access.buffer in unwritten for access in statement.inputs):
             return []
         unwritten -= {output.buffer for output in statement.outputs}
+        contracts = is_contraction(statement)
         for access in statement.accesses:
             if access.shape[-2:] != (rows, columns):
+                continue
+            if contracts:
+                contracted.add(access.buffer)
+                if access in statement.outputs and isinstance(access.buffer.owner, memref.AllocOp):
+                    contracted.remove(access.buffer)
                 continue
             part = _columns(statement, access)
             if part is None:
@@ -148,9 +164,9 @@ def _in_rows(statements: Sequence[Statement], rows: int, columns: int) -> list[S
             if statement.reads_output(position) and statement.initial[position] is None and output.buffer in found:
                 return []
     # Results are copied from columns as a whole, to rows that may hold something else that is kept.
-    results = {output.buffer for statement in statements for output in statement.outputs}
+    results = {output.buffer for s in statements if not is_contraction(s) for output in s.outputs}
     is_written = [len(written.get(buffer, ())) == columns for buffer in found.values() if buffer in results]
-    return list(found.values()) if all(is_written) else []
+    return list(found.values()) if all(is_written) and contracted.isdisjoint(found.values()) else []
 
 
 def _reaches_all_rows(statement: Statement, access: Access) -> bool:

@@ -10,6 +10,9 @@ strips as long as a tile of columns is wide, or a half or a quarter of that: whe
 so that fewer are computed that no row sees. Where other statements stream operands that outgrow the cache (the moments
 of an optimizer), a strip is as wide as can be, up to `MOST_COLUMNS`, so that these are read in long pieces.
 
+Statements that have no lanes within a strip, as they compute a number per row or columns of it, have a row in each
+(`row_values`).
+
 The attribute `strips` of the kernel, `array<i64: ...>`, has the length along each shared loop, in the order of the
 indices of the first statement's output, but loops that a statement adds up over come last. Without it, a strip is as
 long as the longest tile of a statement.
@@ -31,6 +34,7 @@ from tenon.lowering.kernels.shared_loops import SharedLoop, is_accumulated, is_c
 from tenon.lowering.kernels.statement import Kernel, Statement
 from tenon.lowering.schedules.packing import widens_rows, with_next_rows, with_panels
 from tenon.lowering.schedules.rest import with_rest
+from tenon.lowering.schedules.row_values import across_rows
 from tenon.lowering.schedules.rows import in_row_blocks
 from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.lowering.schedules.tile import decide_tile
@@ -52,19 +56,14 @@ def decide_strips(
 ) -> tuple[list[Schedule | None], list[int]] | None:
     """Schedules for all statements and the lengths of strips; None where no contraction has a tile along the loops."""
     statements = kernel.statements
-    chosen: list[Schedule | None] = [None] * len(statements)
     streamed = _streamed_bytes(kernel, shared) if len(shared) == 2 else 0
     streams = streamed > machine.l2
-    for number, statement in enumerate(statements):
-        if is_contraction(statement):
-            tile, _ = decide_tile(statement, range(len(statement.extents)), machine, panels=True)
-            cut = [loop[number] for loop in shared]
-            tile = tile and in_row_blocks(statement, tile, machine, cut)
-            waits = streams and prod(map(estimate, statement.extents)) < STREAMED_PRODUCTS * streamed
-            hurries = tile is not None and tile.vector in cut and not waits
-            tile = tile and _with_copied_columns(statement, tile, machine, hurries=hurries)
-            tile = tile and with_rest(statement, tile, machine)
-            chosen[number] = tile and with_next_rows(statement, tile, machine)
+    chosen = [
+        _contraction_tile(statement, [loop[number] for loop in shared], machine, streamed if streams else 0)
+        if is_contraction(statement)
+        else None
+        for number, statement in enumerate(statements)
+    ]
     lengths = [
         _whole_tiles([tile_along(s, own) for s, own in zip(chosen, loop, strict=True)], chosen) for loop in shared
     ]
@@ -82,6 +81,11 @@ def decide_strips(
             used = {loop[number] for loop in shared if loop not in vectors}
             own = [loop for loop in range(len(statement.extents)) if loop not in used]
             chosen[number], _ = decide_tile(statement, own, machine, panels=True)
+    for position, loop in enumerate(shared):
+        if loop not in vectors and lengths[position] > 1:
+            for number, tile in across_rows(statements, shared, chosen, loop, machine).items():
+                chosen[number] = tile
+                lengths[position] = lcm(lengths[position], tile.width)
     room = machine.l2 // 4  # for intermediates: the rest holds operands
     for position, loop in enumerate(shared):
         if (block := _block_along(chosen, loop, vectors)) is not None and loop in vectors:
@@ -105,6 +109,17 @@ def decide_strips(
         if rows not in vectors and tile > 1:
             lengths[position] = _part_of_tile(lengths[position], tile)
     return chosen, lengths
+
+
+def _contraction_tile(statement: Statement, cut: Sequence[int], machine: Machine, streamed: int) -> Schedule | None:
+    """The tile of a contraction in strips along the loops `cut`, beside others that stream so many bytes."""
+    tile, _ = decide_tile(statement, range(len(statement.extents)), machine, panels=True)
+    tile = tile and in_row_blocks(statement, tile, machine, cut)
+    waits = prod(map(estimate, statement.extents)) < STREAMED_PRODUCTS * streamed
+    hurries = tile is not None and tile.vector in cut and not waits
+    tile = tile and _with_copied_columns(statement, tile, machine, hurries=hurries)
+    tile = tile and with_rest(statement, tile, machine)
+    return tile and with_next_rows(statement, tile, machine)
 
 
 def _block_along(schedules: Sequence[Schedule | None], loop: SharedLoop, vectors: Sequence[SharedLoop]) -> int | None:

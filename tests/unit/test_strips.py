@@ -33,3 +33,21 @@ def test_what_is_computed_of_each_row_is_computed_in_strips_of_rows(rows: int) -
     np.testing.assert_allclose(total, np.log(np.exp(x).sum(axis=1)), rtol=1e-12)
     shifted = tenon.jit(lambda x: tenon.log_softmax(x, axis=1))(x)
     np.testing.assert_allclose(shifted, x - total[:, None], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(200, 16), (131, 5)])
+def test_short_rows_of_a_product_become_columns(rows: int, columns: int) -> None:
+    random = np.random.default_rng(columns)
+    x, w = random.standard_normal((rows, 8)), random.standard_normal((8, columns))
+
+    def function(x: Any, w: Any) -> Any:
+        y = x @ w
+        return tenon.argmin(y, axis=1), tenon.logsumexp(y, axis=1), tenon.softmax(y, axis=1)
+
+    y = x @ w
+    total = np.exp(y).sum(axis=1, keepdims=True)
+    least, logarithm, share = tenon.jit(function)(x, w)
+    np.testing.assert_array_equal(least, y.argmin(axis=1))
+    np.testing.assert_allclose(logarithm, np.log(total[:, 0]), rtol=1e-12)
+    np.testing.assert_allclose(share, np.exp(y) / total, rtol=1e-12)
+    np.testing.assert_array_equal(tenon.jit(lambda x, w: tenon.argmin(x @ w, axis=1))(x, w), y.argmin(axis=1))

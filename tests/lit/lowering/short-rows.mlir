@@ -241,3 +241,31 @@ func.func private @longer_rows(%x: memref<4096x10xf32>, %b: memref<10xf32>, %o: 
 }
 // CHECK-LABEL: @longer_rows
 // CHECK:         {schedule = {vector = 1 : i64, width = 8 : i64
+
+// -----
+
+// Short rows that a product gives are copied to columns behind it, strip by strip; the product itself has rows.
+func.func private @of_a_product(%a: memref<4096x8xf32>, %b: memref<8x10xf32>, %o: memref<4096xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  %p = memref.alloc() : memref<4096x10xf32>
+  linalg.fill ins(%zero : f32) outs(%p : memref<4096x10xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<4096x8xf32>, memref<8x10xf32>) outs(%p : memref<4096x10xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %m = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %m : f32
+    linalg.yield %r : f32
+  }
+  linalg.fill ins(%zero : f32) outs(%o : memref<4096xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%p : memref<4096x10xf32>) outs(%o : memref<4096xf32>) {
+  ^bb0(%x: f32, %acc: f32):
+    %e = math.exp %x : f32
+    %r = arith.addf %acc, %e : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @of_a_product
+// CHECK-SAME:    strips = array<i64: 96>
+// CHECK:         outs([[P:%.*]] : memref<4096x10xf32>) attrs =  {schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 8 : i64, fetch_jam = 0 : i64}}
+// CHECK:         ins([[P]] : memref<4096x10xf32>) outs([[T:%.*]] : memref<10x4096xf32>)
+// CHECK:         ins([[T]] : memref<10x4096xf32>) outs(%o : memref<4096xf32>) attrs =  {schedule = {vector = 0 : i64
