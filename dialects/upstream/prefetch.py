@@ -34,10 +34,10 @@ class PrefetchOp(IRDLOperation):
     is_data = prop_def(BoolAttr, prop_name="isDataCache")
 
     @classmethod
-    def to_read(cls, source: SSAValue, indices: tuple[SSAValue, ...], locality: int) -> Self:
-        """The hint that data are read."""
+    def of_data(cls, source: SSAValue, indices: tuple[SSAValue, ...], locality: int, *, is_write: bool = False) -> Self:
+        """The hint that data are read, or, with `is_write`, written."""
         properties = {
-            "isWrite": BoolAttr.from_bool(False),
+            "isWrite": BoolAttr.from_bool(is_write),
             "localityHint": IntegerAttr(locality, i32),
             "isDataCache": BoolAttr.from_bool(True),
         }

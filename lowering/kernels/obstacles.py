@@ -18,6 +18,17 @@ def lies_across(access: Access, vector: int, across: int | None) -> bool:
     return across is not None and access.stride(vector) is Stride.OTHER and access.stride(across) is Stride.UNIT
 
 
+def stored_across(statement: Statement, vector: int, across: int | None) -> list[Access]:
+    """The outputs of sums that have unit stride along `across`, a parallel loop, and none along `vector`: a tile of
+    sums is transposed in registers before it is stored."""
+    loops = (vector,) if across is None else (vector, across)
+    if LoopKind.REDUCTION not in statement.kinds or any(statement.kinds[k] is not LoopKind.PARALLEL for k in loops):
+        return []
+    if isinstance(statement.extents[vector], Size):
+        return []
+    return [a for a in statement.outputs if lies_across(a, vector, across) and element_type(a.buffer) != i1]
+
+
 def holds_rows(access: Access, vector: int, across: int | None, extents: Sequence[int]) -> bool:
     """Whether the iterations of `across` are the elements of a row, and those of `vector` the rows, which follow each
     other in memory: their columns can be shuffled out of vectors, and back."""
@@ -51,16 +62,19 @@ def vector_obstacle(
 ) -> str | None:
     """Why the iterations of `loop` cannot be the lanes of vectors; None if they can.
 
-    Inputs that have unit stride along `across` instead, a parallel loop, are no obstacle, nor are those at the
-    positions `packed`, which are copied to where they are contiguous. With `whole_rows`, all iterations of `across` are
-    computed together, and inputs and outputs may have a row for each iteration of `loop` (`row_accesses`).
+    Inputs that have unit stride along `across` instead, a parallel loop, are no obstacle, nor are outputs of sums
+    (`stored_across`), nor inputs at the positions `packed`, which are copied to where they are contiguous. With
+    `whole_rows`, all iterations of `across` are computed together, and inputs and outputs may have a row for each
+    iteration of `loop` (`row_accesses`).
     """
     in_rows = row_accesses(statement, loop, across) if whole_rows else []
+    turned = stored_across(statement, loop, across)
     kind = statement.kinds[loop]
     for number, access in enumerate(statement.accesses):
         if number in packed:
             continue
-        stride = access.stride(loop)
+        is_turned = number >= len(statement.inputs) and access in turned
+        stride = Stride.UNIT if is_turned else access.stride(loop)
         if access in in_rows or (access in statement.inputs and lies_across(access, loop, across)):
             if isinstance(statement.extents[loop], Size) or LoopKind.REDUCTION in statement.kinds:
                 return f"tiles of {access.buffer.type} are not transposed where sizes are open or loops reduce"
@@ -75,7 +89,7 @@ def vector_obstacle(
         for accumulator in () if statement.selection(loop) else statement.accumulators:
             if combining_monoid(statement.body, accumulator) is None:
                 return "an output is not combined by one associative op"
-    elif any(output.stride(loop) is not Stride.UNIT and output not in in_rows for output in statement.outputs):
+    elif any(o.stride(loop) is not Stride.UNIT and o not in (*in_rows, *turned) for o in statement.outputs):
         return "an output does not advance along it"
     written = {root_of(output.buffer): output.subscripts for output in statement.outputs}
     if any(written.get(root_of(a.buffer), a.subscripts) != a.subscripts for a in statement.inputs):

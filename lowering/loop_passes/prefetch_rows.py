@@ -128,7 +128,7 @@ class _Prefetches:
             self._asked.add(place)
             indices = list(access.indices)
             indices[dimension] = self._later[index]
-            op = PrefetchOp.to_read(access.base, tuple(indices), LOCALITY)
+            op = PrefetchOp.of_data(access.base, tuple(indices), LOCALITY)
             Builder(InsertPoint.before(access)).insert(op)
             return
 

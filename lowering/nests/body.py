@@ -217,15 +217,15 @@ class BodyEmitter:
         known = reads[key] = builder.value(op)
         return known
 
-    def prefetch(self, access: Access, points: Sequence[Point], lanes: Lanes) -> None:
-        """Fetch the vectors at `points`, which are neighbours, to the second level of the caches, if they are
-        contiguous in memory that outlives the kernel."""
+    def prefetch(self, access: Access, points: Sequence[Point], lanes: Lanes, *, writes: bool = False) -> None:
+        """Fetch the vectors at `points`, which are neighbours, to the second level of the caches, or to write them, if
+        they are contiguous in memory that outlives the kernel."""
         if access.buffer in self._buffers or access.stride(lanes.loop or 0) is not Stride.UNIT:
             return
         element = element_type(access.buffer)
         per_line = max(self._builder.machine.line_bits // (lanes.count * getattr(element, "bitwidth", 64)), 1)
         for point in points[::per_line]:
-            self._builder.add(PrefetchOp.to_read(*self.address(access, point), SECOND_LEVEL))
+            self._builder.add(PrefetchOp.of_data(*self.address(access, point), SECOND_LEVEL, is_write=writes))
 
     def store(self, value: SSAValue, access: Access, point: Point, lanes: Lanes) -> None:
         """Write `value` to the element, or elements, at `point`."""

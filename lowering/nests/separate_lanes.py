@@ -10,15 +10,16 @@ stride along it: with all other loops fixed, the lanes then reach different elem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from xdsl.ir import SSAValue
 
 from tenon.lowering.kernels.footprint import in_pieces, next_row
+from tenon.lowering.kernels.statement import Access
 from tenon.lowering.nests.body import Lanes, Point, Reads
 from tenon.lowering.nests.prefetch_tile import fetch_next_rows
-from tenon.lowering.nests.row_tiles import load_rows, store_rows
+from tenon.lowering.nests.row_tiles import load_across, load_rows, store_across, store_rows
 from tenon.lowering.nests.statement_loops import Range, StatementLoops, Tiles
 
 
@@ -83,12 +84,11 @@ class SeparateLanes(StatementLoops):
             columns = sum(one.count if one.active is None else one.active for one in lanes)
             self.matrices.emit(self.spans[self.matrices.grouped], point, across.size, columns, self.reduce)
             return
-        carried = [self.initial(output, at, lanes) for at, lanes in points for output in range(outputs)]
+        carried = [value for held in self.initial_values(point, along, across) for value in held]
         if self.dots is not None:
             span = self.spans[self.dots.loop]
             totals = self.dots.totals(span, point, lambda at: self.tile_points(at, along, across), carried, self.reduce)
-            for total, (at, lanes) in zip(totals, points, strict=True):
-                self.store([total], at, lanes)
+            self.store_tile(totals, point, along, across)
             return
 
         def step(inner: Point, values: list[SSAValue]) -> list[SSAValue]:
@@ -106,9 +106,9 @@ class SeparateLanes(StatementLoops):
             return values
 
         taps = self.schedule.taps
+        self.fetch_across(point, along, across)
         totals = self.reduce([loop for loop in self.reductions if loop != taps], point, carried, step)
-        for number, (at, lanes) in enumerate(points):
-            self.store(totals[number * outputs : (number + 1) * outputs], at, lanes)
+        self.store_tile(totals, point, along, across)
 
     def fetch_ahead(self, point: Point, along: Tiles, across: Tiles) -> None:
         """Fetch what the tile's vectors and rows at `point` will be `ahead` iterations later."""
@@ -123,6 +123,15 @@ class SeparateLanes(StatementLoops):
                 self.body.prefetch(access, places, along.lanes)
             elif self.vector not in access.loops():
                 self.body.prefetch(access, [later], Lanes(self.jam, across.size))
+
+    def fetch_across(self, point: Point, along: Tiles, across: Tiles) -> None:
+        """Fetch the pieces of rows that the tile at `point` is going to write, each of which ends in another line: the
+        processor foresees what is written one behind the other, not in as many places."""
+        for output in self.statement.outputs:
+            for _, at, lanes in self.columns_across(output, point.moved(self.jam, across.size - 1), along):
+                for number in range(lanes.active or lanes.count):
+                    place = at.moved(self.vector, number)
+                    self.body.prefetch(output, [place], Lanes(self.jam, across.size), writes=True)
 
     def fetch_pieces(self, points: Sequence[Point], lanes: Lanes) -> None:
         """Fetch what is read in pieces by the vectors that are `ahead` rows behind those at `points`."""
@@ -148,10 +157,27 @@ class SeparateLanes(StatementLoops):
                     load_rows(self.builder, self.body, access, at, lanes, Lanes(self.jam, across.size), reads)
 
     def store(self, values: Sequence[SSAValue], point: Point, lanes: Lanes) -> None:
-        """Store what does not go to memory in whole rows."""
+        """Store what does not go to memory in whole rows, nor across the lanes."""
         for value, output in zip(values, self.statement.outputs, strict=True):
-            if lanes.count == 1 or output not in self.in_rows:
+            if lanes.count == 1 or output not in (*self.in_rows, *self.across):
                 self.body.store(value, output, point, lanes)
+
+    def store_tile(self, totals: Sequence[SSAValue], point: Point, along: Tiles, across: Tiles) -> None:
+        """Store what the vectors of a tile at `point` have added up, output by output for each of them."""
+        outputs = self.statement.outputs
+        for number, (at, lanes) in enumerate(self.tile_points(point, along, across)):
+            self.store(totals[number * len(outputs) : (number + 1) * len(outputs)], at, lanes)
+        for number, output in enumerate(outputs):
+            for column, at, lanes in self.columns_across(output, point, along):
+                rows = totals[column * len(outputs) + number :: along.size * len(outputs)]
+                store_across(self.builder, self.body, rows, output, at, lanes, self.jam)
+
+    def columns_across(self, output: Access, point: Point, along: Tiles) -> Iterator[tuple[int, Point, Lanes]]:
+        """The vectors of a row of a tile at `point`, where what they write lies across them."""
+        for column in range(along.size if output in self.across else 0):
+            lanes = along.lanes_of(column)
+            if lanes.count > 1:
+                yield column, point.moved(self.vector, column * along.lanes.count), lanes
 
     def store_rows(self, results: Sequence[Sequence[SSAValue]], point: Point, along: Tiles) -> None:
         """Store the others, given what the vectors of a tile at `point` yield."""
@@ -164,7 +190,19 @@ class SeparateLanes(StatementLoops):
                 at = point.moved(self.vector, column * lanes.count)
                 store_rows(self.builder, self.body, columns, output, at, lanes)
 
+    def initial_values(self, point: Point, along: Tiles, across: Tiles) -> list[list[SSAValue]]:
+        """What the vectors of a tile start from, for each of them output by output."""
+        reads: Reads = {}
+        for output, value in zip(self.statement.outputs, self.statement.initial, strict=True):
+            for _, at, lanes in self.columns_across(output, point, along) if value is None else ():
+                load_across(self.body, output, at, lanes, Lanes(self.jam, across.size), reads)
+        outputs = range(len(self.statement.outputs))
+        return [
+            [self.initial(output, at, lanes, reads) for output in outputs]
+            for at, lanes in self.tile_points(point, along, across)
+        ]
+
     def initial_tile(self, point: Point, along: Tiles, across: Tiles) -> None:
         """What a tile starts from, to its place."""
-        for at, lanes in self.tile_points(point, along, across):
-            self.store([self.initial(output, at, lanes) for output in range(len(self.statement.outputs))], at, lanes)
+        values = self.initial_values(point, along, across)
+        self.store_tile([value for held in values for value in held], point, along, across)

@@ -13,10 +13,10 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from tenon.dialects.types.size import Size
-from tenon.lowering.kernels.obstacles import lies_across
+from tenon.lowering.kernels.obstacles import lies_across, stored_across
 from tenon.lowering.kernels.statement import LoopKind, Statement
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
-from tenon.lowering.nests.body import ONE_LANE, BodyEmitter, Buffer, Lanes, Panel, Point
+from tenon.lowering.nests.body import ONE_LANE, BodyEmitter, Buffer, Lanes, Panel, Point, Reads
 from tenon.lowering.nests.dot_tiles import DotTile
 from tenon.lowering.nests.matrix_tiles import MatrixTile
 from tenon.lowering.schedules.schedule_attribute import Schedule
@@ -75,6 +75,7 @@ class StatementLoops:
             for a in statement.inputs
             if self.vector is not None and lies_across(a, self.vector, self.jam) and a not in self.in_rows
         ]
+        self.across = [] if self.vector is None else stored_across(statement, self.vector, self.jam)
         self.dots: DotTile | None = None
         self.matrices: MatrixTile | None = None
         if self.schedule.tile is not None:
@@ -217,11 +218,12 @@ class StatementLoops:
 
         return self.builder.sequential(self.spans[loops[0]].steps(), carried, body)
 
-    def initial(self, output: int, point: Point, lanes: Lanes) -> SSAValue:
-        """What an output holds before the reduction: a fill's value, or its contents."""
+    def initial(self, output: int, point: Point, lanes: Lanes, reads: Reads | None = None) -> SSAValue:
+        """What an output holds before the reduction: a fill's value, or its contents; those that lie across the lanes
+        are in `reads`."""
         value = self.statement.initial[output]
         if value is None:
-            value = self.body.load(self.statement.outputs[output], point, lanes, {})
+            value = self.body.load(self.statement.outputs[output], point, lanes, {} if reads is None else reads)
         return self.builder.broadcast(value, lanes.count)
 
     def store(self, values: Sequence[SSAValue], point: Point, lanes: Lanes) -> None:

@@ -39,7 +39,7 @@ def transposed(builder: LoopBuilder, rows: Sequence[SSAValue]) -> list[SSAValue]
     assert isinstance(kind, VectorType)
     assert kind.get_shape() == (width,)
     assert width & (width - 1) == 0
-    part = min(max(builder.machine.part_bits // getattr(kind.element_type, "bitwidth", 64), 1), width)
+    part = min(_part(builder, rows[0]), width)
     values = list(rows)
     bit = part >> 1
     while bit:  # the highest lane bit leaves first
@@ -50,6 +50,43 @@ def transposed(builder: LoopBuilder, rows: Sequence[SSAValue]) -> list[SSAValue]
         values = _step(builder, values, bit, _sorted_parts(width, part))
         bit <<= 1
     return values
+
+
+def runs_across(builder: LoopBuilder, rows: Sequence[SSAValue]) -> list[SSAValue]:
+    """What `transposed` gives for no more rows than lanes, both powers of two: for each lane a vector of what the rows
+    have there; the lanes of a row alone.
+
+    Lanes are interleaved inside of parts, then whole parts are, once for each bit of the rows' numbers. What the rows
+    have in a lane lies side by side then.
+    """
+    count, width = len(rows), _lanes(rows[0])
+    if count == 1:
+        return [lane_of(builder, rows[0], lane) for lane in range(width)]
+    if count == width:
+        return transposed(builder, rows)
+    part = min(_part(builder, rows[0]), width)
+    steps = [(bit, _interleaved(width, part)) for bit in _bits_below(min(count, part))]
+    steps += [(bit * part, _interleaved_parts(width, part)) for bit in _bits_below(count // part)]
+    values = list(rows)
+    held = [list(range(width))] * count
+    for bit, masks in steps:
+        values = _step(builder, values, bit, masks)
+        pairs = [(held[n & ~bit] + held[n | bit], masks[bool(n & bit)]) for n in range(count)]
+        held = [[lanes[source] for source in mask] for lanes, mask in pairs]
+    places = {lanes[start]: (n, start) for n, lanes in enumerate(held) for start in range(0, width, count)}
+    found = [places[lane] for lane in range(width)]
+    return [shuffle(builder, values[n], values[n], range(start, start + count)) for n, start in found]
+
+
+def _bits_below(count: int) -> list[int]:
+    """The powers of two below `count`, one itself, the largest first."""
+    return [1 << bit for bit in reversed(range(count.bit_length() - 1))]
+
+
+def _part(builder: LoopBuilder, value: SSAValue) -> int:
+    """How many lanes a part of a register has, shuffles within which are cheap."""
+    assert isinstance(value.type, VectorType)
+    return max(builder.machine.part_bits // getattr(value.type.element_type, "bitwidth", 64), 1)
 
 
 def _step(
@@ -157,3 +194,13 @@ def _sorted_parts(width: int, part: int) -> tuple[list[int], list[int]]:
         return [base + lane for base in range(first * part, 2 * width, 2 * part) for lane in range(part)]
 
     return every_second(0), every_second(1)
+
+
+def _interleaved_parts(width: int, part: int) -> tuple[list[int], list[int]]:
+    """The first half of the parts of two registers in turns, and the second half."""
+
+    def half(start: int) -> list[int]:
+        firsts = [start + base for lane in range(0, width // 2, part) for base in (lane, lane + width)]
+        return [first + lane for first in firsts for lane in range(part)]
+
+    return half(0), half(width // 2)

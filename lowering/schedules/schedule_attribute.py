@@ -41,7 +41,8 @@ overlap.
 
 Inputs may have their unit stride along `jam` in place of `vector` if `jam_count` is `width`: square tiles of them are
 transposed in registers (`transposed_tiles`). If `jam_count` is all iterations of `jam`, inputs and outputs may have a
-row of them for each iteration of `vector`.
+row of them for each iteration of `vector`. Sums may have their unit stride along `jam` whatever `jam_count` is: tiles
+of them are transposed on their way to memory, in pieces of as many rows as a vector has lanes.
 """
 
 from __future__ import annotations
@@ -320,7 +321,9 @@ def _check_matrix(schedule: Schedule) -> None:
 def _check_vector(statement: Statement, schedule: Schedule, loop: int) -> None:
     width = schedule.width
     packed = [n for n, along in schedule.packed.items() if along == loop]
-    obstacle = vector_obstacle(statement, loop, schedule.jam, packed, whole_rows=schedule.takes_rows(statement))
+    # Tiles of matrices are stored as they are.
+    across = schedule.jam if schedule.tile is None else None
+    obstacle = vector_obstacle(statement, loop, across, packed, whole_rows=schedule.takes_rows(statement))
     if obstacle is not None:
         raise ValueError(f"schedule: loop {loop} cannot be vectorized: {obstacle}")
     in_rows = schedule.in_rows(statement)

@@ -9,6 +9,10 @@ where `stepped` is more than 1 if elements a few apart are loaded, and `horizont
 reduction costs for each time the loop runs. A tile has as many vectors as keep the multipliers busy without leaving
 registers: up to three quarters of these where loads can be shared by jamming a second parallel loop, or seven eighths
 if two vectors are all there are (`register_tile` weighs what is left at the edges), else `VECTORS_IN_FLIGHT`.
+
+Sums whose neighbours in memory are along another parallel loop may have that as the jammed one (`stored_across`): tiles
+are transposed on their way to memory, which costs `ACROSS_COST` products for each of the log2(width) shuffles of a
+vector of sums. It is done where the lanes that it fills are worth more than that.
 """
 
 from __future__ import annotations
@@ -19,9 +23,9 @@ from math import prod
 
 from tenon.dialects.types.size import Size, estimate
 from tenon.lowering.kernels.dot_products import TILE, dot_product
-from tenon.lowering.kernels.footprint import batch_bytes
+from tenon.lowering.kernels.footprint import batch_bytes, sharing_rows
 from tenon.lowering.kernels.lane_bits import compute_bits
-from tenon.lowering.kernels.obstacles import lies_across, row_accesses, vector_obstacle
+from tenon.lowering.kernels.obstacles import lies_across, row_accesses, stored_across, vector_obstacle
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
 from tenon.lowering.kernels.turn_rows import shuffles
 from tenon.lowering.schedules.packing import column_operands, matrix_tiles, with_columns
@@ -44,6 +48,10 @@ STEPPED_COST = 0.5
 """What loading vectors and leaving out some of their elements costs, in iterations."""
 TRANSPOSED_COST = 0.1
 """What a shuffle costs, in iterations."""
+ACROSS_COST = 2
+"""Products in the time that a shuffle of a tile of sums takes, and what it waits for."""
+COPIED_ROWS = 4
+"""Rows of products in the time of a copy of the columns."""
 SHUFFLE_COST = 0.25
 """The same where it chooses among the elements of two whole vectors, at any places."""
 VECTOR_LOAD_COST = 5
@@ -83,6 +91,10 @@ def decide_tile(
             lanes, chosen = filled, (loop, width)
     if chosen is None and not jam:
         return None, work
+    copying = _cost_of_copy(statement, chosen[0], packed) if chosen is not None and chosen[0] in packed else 1.0
+    turned, cost = _decide_across(statement, loops, machine) if jam else (None, work)
+    if turned is not None and cost < work / lanes * copying:
+        return (with_columns(statement, turned, None, machine) if panels else turned), cost
     rows, cost = _decide_whole_rows(statement, loops, machine) if jam else (None, work)
     if chosen is None:
         tile, other = _decide_transposed(statement, loops, machine)
@@ -93,6 +105,31 @@ def decide_tile(
     jammed = _jam_loop(statement, loop, loops, machine) if jam else None
     schedule = _tile(statement, loop, width, jammed, machine.registers)
     return (with_columns(statement, schedule, packed.get(loop), machine) if panels else schedule), work / lanes
+
+
+def _decide_across(statement: Statement, loops: Collection[int], machine: Machine) -> tuple[Schedule | None, float]:
+    """The best schedule for sums that have unit stride along another loop than what is multiplied, and what it costs:
+    tiles of them are transposed on the way to memory."""
+    work = float(prod(map(estimate, statement.extents)))
+    terms = prod(estimate(statement.extents[loop]) for loop in statement.loops(LoopKind.REDUCTION))
+    lanes, chosen = 1.0, None
+    for loop, across in permutations(loops, 2):
+        if not stored_across(statement, loop, across) or vector_obstacle(statement, loop, across) is not None:
+            continue
+        if any(across in access.loops() for access in statement.inputs if loop in access.loops()):
+            continue  # no vector would be multiplied for several rows
+        width = min(machine.vector_bits // compute_bits(statement, loop), _widest(statement, loop))
+        if width < 2:
+            continue
+        filled = _lanes_filled(statement, loop, width) / (1 + ACROSS_COST * (width.bit_length() - 1) / max(terms, 1))
+        if filled > lanes:
+            lanes, chosen = filled, _tile(statement, loop, width, across, machine.registers)
+    return chosen, work / lanes
+
+
+def _cost_of_copy(statement: Statement, loop: int, packed: Mapping[int, int]) -> float:
+    """How much longer products take with a copy of the columns along `loop`."""
+    return 1 + COPIED_ROWS / max(sharing_rows(statement, statement.inputs[packed[loop]], loop), 1)
 
 
 def _decide_matrices(

@@ -20,23 +20,24 @@ SIZES = st.sampled_from([0, 1, 2, 3, 5, 7, 8, 13, 16, 19])
 
 @dataclass(frozen=True)
 class Contraction:
-    """`o[b, m, n] = start + sum over k of x * y`, with the indices of `x` and `y` in any order; whole numbers."""
+    """`o[b, m, n] = start + sum over k of x * y`, with the indices of all three in any order; whole numbers."""
 
     sizes: dict[str, int]
     operands: tuple[str, str]
     filled: bool
+    result: str = "bmn"
 
     def arrays(self) -> tuple[Array, Array, Array]:
         """The operands, and what the output holds before."""
         random = np.random.default_rng(sum(self.sizes.values()))
-        shapes = [tuple(self.sizes[loop] for loop in indices) for indices in (*self.operands, "bmn")]
+        shapes = [tuple(self.sizes[loop] for loop in indices) for indices in (*self.operands, self.result)]
         x, y, o = (random.integers(-3, 4, shape).astype(np.float32) for shape in shapes)
         return x, y, o
 
     def expected(self) -> Array:
         """The output, by `numpy.einsum`."""
         x, y, before = self.arrays()
-        total = np.einsum(f"{self.operands[0]},{self.operands[1]}->bmn", x, y)
+        total = np.einsum(f"{self.operands[0]},{self.operands[1]}->{self.result}", x, y)
         return total + (np.float32(1) if self.filled else before)
 
     def text(self, schedule: dict[str, int] | None) -> str:
@@ -44,10 +45,11 @@ class Contraction:
         dims = {loop: f"d{number}" for number, loop in enumerate("bmnk")}
         maps = ", ".join(
             f"affine_map<(d0, d1, d2, d3) -> ({', '.join(dims[loop] for loop in indices)})>"
-            for indices in (*self.operands, "bmn")
+            for indices in (*self.operands, self.result)
         )
         x, y, o = (
-            f"memref<{''.join(f'{self.sizes[loop]}x' for loop in indices)}f32>" for indices in (*self.operands, "bmn")
+            f"memref<{''.join(f'{self.sizes[loop]}x' for loop in indices)}f32>"
+            for indices in (*self.operands, self.result)
         )
         entries = ", ".join(f"{key} = {number} : i64" for key, number in (schedule or {}).items())
         return f"""
@@ -76,7 +78,8 @@ def contractions(draw: st.DrawFn) -> Contraction:
     sizes = {"b": draw(st.sampled_from([1, 1, 2])), **{loop: draw(SIZES) for loop in "mnk"}}
     x, y = LAYOUTS[draw(st.sampled_from(list(LAYOUTS)))]
     batched = draw(st.sampled_from([("b", "b"), ("b", ""), ("", "b")]))
-    return Contraction(sizes, (batched[0] + x, batched[1] + y), draw(st.booleans()))
+    result = draw(st.sampled_from(["bmn", "bmn", "bnm"]))
+    return Contraction(sizes, (batched[0] + x, batched[1] + y), draw(st.booleans()), result)
 
 
 @st.composite
@@ -117,6 +120,8 @@ class TestNumbers:
     def test_blocks_of_rows(self, case: Contraction, schedule: dict[str, int]) -> None:
         if case.operands[1].endswith("k") or 0 in (case.sizes["n"], case.sizes["k"]):
             return  # lanes along n need contiguous columns, and blocks need iterations
+        if case.result.endswith("m"):
+            schedule |= {"jam": 1, "jam_count": 3}  # tiles are transposed, of rows along m
         case.check(schedule, None)
 
     @settings(max_examples=60)
@@ -135,6 +140,19 @@ class TestNumbers:
     @given(case=contractions(), vector_bits=st.sampled_from([128, 256, 512]))
     def test_what_the_pass_decides(self, case: Contraction, vector_bits: int) -> None:
         case.check(None, vector_bits)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, np.int8])
+@pytest.mark.parametrize("subscripts", ["bki,bkj->bij", "bik,bkj->bji"])
+def test_results_that_lie_across(subscripts: str, dtype: type) -> None:
+    """Few neighbours in the result, and many columns to have lanes along: whole tiles and what is left of them."""
+    sizes = {"b": 2, "k": 40, "i": 70, "j": 11} if subscripts.endswith("ij") else {"b": 2, "k": 40, "i": 11, "j": 70}
+    random = np.random.default_rng(0)
+    operands = subscripts.partition("->")[0].split(",")
+    x, y = (random.integers(-2, 3, [sizes[loop] for loop in indices]).astype(dtype) for indices in operands)
+    compiled = tenon.jit(lambda x, y: tenon.einsum(subscripts, x, y))
+    expected = np.einsum(subscripts, x.astype(np.float64), y.astype(np.float64)).astype(dtype)
+    np.testing.assert_array_equal(np.asarray(compiled(x, y)), expected)
 
 
 TWO_PRODUCTS = """

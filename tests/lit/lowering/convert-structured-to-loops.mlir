@@ -319,3 +319,29 @@ func.func private @pieces_ahead(%x: memref<6x64xf32>, %y: memref<6x16xf32>, %o: 
 // CHECK:           memref.prefetch %x[%[[LATER]], %[[J:.*]]], read
 // CHECK-NEXT:      vector.load %x[%[[I]], %[[J]]]
 // CHECK-NEXT:      vector.load %y
+
+// -----
+
+// Sums that lie across the lanes: a square of the tile is transposed, then what is left of its rows, two at a time, and
+// columns are stored in pieces. What they are stored to is fetched before the products.
+func.func private @sums_across(%a: memref<6x9xf32>, %b: memref<9x4xf32>, %o: memref<4x6xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<4x6xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d1, d0)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<6x9xf32>, memref<9x4xf32>) outs(%o : memref<4x6xf32>) attrs = {schedule = {vector = 1, width = 4, unroll = 1, jam = 0, jam_count = 6}} {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @sums_across
+// CHECK-COUNT-4: memref.prefetch %o{{.*}}, write
+// CHECK:         scf.for
+// CHECK:         vector.load %b{{.*}} vector<4xf32>
+// CHECK-COUNT-6: vector.fma
+// CHECK-COUNT-8: vector.shuffle
+// CHECK-COUNT-4: vector.store {{.*}}, %o{{.*}} vector<4xf32>
+// CHECK:         vector.shuffle {{.*}} [0, 4, 1, 5]
+// CHECK:         vector.shuffle {{.*}} [2, 6, 3, 7]
+// CHECK:         vector.store {{.*}}, %o{{.*}} vector<2xf32>

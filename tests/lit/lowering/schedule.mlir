@@ -861,3 +861,33 @@ func.func private @function_of_each_sum(%a: memref<1000x40xf32>, %v: memref<40xf
 // CHECK-LABEL: @function_of_each_sum
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 2 : i64}
 // CHECK: schedule = {vector = 0 : i64, width = 16 : i64, unroll = 4 : i64}
+
+// -----
+
+// Lanes along many columns, though the result has the 10 rows as neighbours: tiles of sums are transposed.
+func.func private @few_rows_as_neighbours(%a: memref<64x10xf32>, %b: memref<64x512xf32>, %o: memref<512x10xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d1, d0)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<64x10xf32>, memref<64x512xf32>) outs(%o : memref<512x10xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @few_rows_as_neighbours
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64
+
+// -----
+
+// Where rows fill vectors as well, nothing is transposed.
+func.func private @as_many_rows(%a: memref<64x512xf32>, %b: memref<64x512xf32>, %o: memref<512x512xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d1, d0)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<64x512xf32>, memref<64x512xf32>) outs(%o : memref<512x512xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @as_many_rows
+// CHECK: schedule = {vector = 0 : i64
