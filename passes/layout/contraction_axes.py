@@ -15,6 +15,9 @@ from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import is_known
 from tenon.passes.machine import Machine
 
+FEWEST_ACROSS = 4
+"""Sums side by side in memory that are worth transposing a tile for."""
+
 Order = tuple[int, ...]
 """Axis i of the result is axis `order[i]` of the operand."""
 
@@ -38,7 +41,8 @@ def has_known_shapes(op: Operation) -> bool:
 
 
 def loses_neighbours(structure: LoopStructure, after: Sequence[AffineMap], machine: Machine) -> bool:
-    """Whether a contraction over windows has neighbours to compute together that it would not have any more.
+    """Whether a contraction over windows has neighbours to compute together that it would not have any more, in the
+    result or across it.
 
     A product of matrices is packed; windows overlap, so that a copy that is read for every element of a window pays.
     """
@@ -46,7 +50,11 @@ def loses_neighbours(structure: LoopStructure, after: Sequence[AffineMap], machi
     slides = any(not isinstance(e, AffineDimExpr | AffineConstantExpr) for m in before[:-1] for e in m.results)
     fewest = machine.lanes * 3 // 4  # along shorter dimensions vectors stay empty
     extents = structure.extents
-    return slides and _has_neighbours(before, extents, fewest) and not _has_neighbours(after, extents, fewest)
+
+    def fill_vectors(maps: Sequence[AffineMap]) -> bool:
+        return _has_neighbours(maps, extents, fewest) or _is_turned(maps, extents, fewest)
+
+    return slides and fill_vectors(before) and not fill_vectors(after)
 
 
 def _has_neighbours(maps: Sequence[AffineMap], extents: Sequence[int], fewest: int) -> bool:
@@ -60,6 +68,29 @@ def _has_neighbours(maps: Sequence[AffineMap], extents: Sequence[int], fewest: i
         if any(steps[:-1]) or (steps and steps[-1] not in (0, 1)):
             return False
     return True
+
+
+def _is_turned(maps: Sequence[AffineMap], extents: Sequence[int], fewest: int) -> bool:
+    """Whether neighbours in operands are along another dimension of the result than the last, along which these
+    operands stay where they are: tiles of sums are transposed on their way to memory then."""
+    *others, last = maps[-1].results or (None,)
+    if not isinstance(last, AffineDimExpr) or estimate(extents[last.position]) < FEWEST_ACROSS:
+        return False
+    return any(
+        isinstance(loop, AffineDimExpr)
+        and estimate(extents[loop.position]) >= fewest
+        and all(_has_vectors(index, loop.position, last.position) for index in maps[:-1])
+        for loop in others
+    )
+
+
+def _has_vectors(index: AffineMap, loop: int, across: int) -> bool:
+    """Whether an operand has neighbours along `loop`, and is the same along `across`, or is the same along `loop`."""
+    factors = [Subscript.of(expr).factors for expr in index.results]
+    if not any(loop in known for known in factors):
+        return True
+    is_last = factors[-1] == {loop: 1} and not any(loop in known for known in factors[:-1])
+    return is_last and not any(across in known for known in factors)
 
 
 def reduced_in(op: ReductionOp, order: Order) -> int | tuple[int, ...] | None:

@@ -3,9 +3,10 @@
     y[n, block, i, j, filter] = sum over c, h, w of x[n, c, step * i + h, step * j + w] * weight[block, c, h, w, filter]
 
 Images are read where they are, however far windows step, and vectors are full whatever number of windows there is. What
-it costs is the weight in another order, once where it is frozen, and the result transposed back. It pays where columns
-are no neighbours, since windows step, and where an image has so few windows that each element of a weight that does not
-stay near would serve a vector or two."""
+it costs is the weight in another order, once where it is frozen; the result is transposed back a tile at a time, in
+registers (`layout` makes its transpose part of the contraction). It pays where columns are no neighbours, since windows
+step, and where an image has so few windows that each element of a weight that does not stay near would serve a vector
+or two."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Before: tensor ops, composites included. After: no op is left that asks for a la
 other have cancelled; those next to a contraction or a reduction have become part of its index maps or axes, where
 nothing is copied; what is computed between transposes is computed in the order of axes that needs fewest of them
 (`axis_orders`); those that remain are copies. A contraction over windows keeps the transposes without which it would
-have no neighbours to compute together.
+have no neighbours to compute together, in the result or across it.
 
 A memory layout is an order of dimensions: the tensor transposed into that order, in row-major memory. An op class
 asks for layouts by `LAYOUTS` and the hook `laid_out`."""

@@ -222,8 +222,12 @@ ALONG_FILTERS = [
 @pytest.mark.parametrize("geometry", ALONG_FILTERS)
 def test_vectors_along_filters(geometry: Geometry) -> None:
     """Windows that step, and few windows; with groups and dilation, in one to three dimensions."""
-    (product,) = [op for op in in_form(geometry).walk() if isinstance(op, ContractOp)]
+    module = in_form(geometry)
+    (product,) = [op for op in module.walk() if isinstance(op, ContractOp)]
     assert [*(shape_of(product.results[0].type) or ())][-1] == 32
+    run_passes(new_context(), module, ["layout"])
+    # The weight's, and none of the result.
+    assert len([op for op in module.walk() if isinstance(op, TransposeOp)]) == 1
     check(geometry)
 
 

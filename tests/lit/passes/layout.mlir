@@ -177,3 +177,17 @@ func.func @windows_keep_neighbours(%g: tensor<16x30xf32>, %x: tensor<4x32xf32>) 
 // CHECK-NEXT:    %w = tenon.contract [%t, %x]
 // CHECK-NEXT:    %y = tenon.transpose %w {permutation = [2, 1, 0]}
 // CHECK-NEXT:    func.return %y
+
+// -----
+
+// The result of windows is transposed by their contraction, whose weight keeps its neighbours along the other dimension.
+func.func @windows_along_filters(%x: tensor<8x49xf32>, %w: tensor<32x8x3xf32>) -> tensor<32x24xf32> {
+  %t = tenon.transpose %w {permutation = [1, 2, 0]} : tensor<32x8x3xf32> -> tensor<8x3x32xf32>
+  %y = tenon.contract [%x, %t] {maps = [affine_map<(d0, d1, d2, d3) -> (d2, ((d0 * 2) + d3))>, affine_map<(d0, d1, d2, d3) -> (d2, d3, d1)>, affine_map<(d0, d1, d2, d3) -> (d0, d1)>], extents = [24, 32, 8, 3], shape = [24, 32]} : [tensor<8x49xf32>, tensor<8x3x32xf32>] -> tensor<24x32xf32>
+  %z = tenon.transpose %y {permutation = [1, 0]} : tensor<24x32xf32> -> tensor<32x24xf32>
+  func.return %z : tensor<32x24xf32>
+}
+// CHECK-LABEL: @windows_along_filters
+// CHECK-NEXT:    %t = tenon.transpose %w
+// CHECK-NEXT:    %z = tenon.contract [%x, %t] {{.*}}affine_map<(d0, d1, d2, d3) -> (d1, d0)>]
+// CHECK-NEXT:    func.return %z
