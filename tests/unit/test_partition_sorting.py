@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tenon
+from tenon.dialects.ops.order.partition_sorting import BreakTiesOp
 from tenon.runtime.cpu.compile import compile_native, host_target
 from tenon.runtime.cpu.load import load_objects
 from tenon.runtime.cpu.sorting import keys, parts
@@ -143,3 +144,34 @@ def test_order_and_places(size: int, descending: bool) -> None:
     order = np.argsort(-ranks if descending else ranks, kind="stable")
     np.testing.assert_array_equal(tenon.argsort(x, descending=descending), order)
     np.testing.assert_array_equal(tenon.sort(x, descending=descending), x[order])
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i8", "u8"])
+@pytest.mark.parametrize("shape", [(1, 13), (3, 700), (1, LONG)])
+@pytest.mark.parametrize("descending", [False, True])
+def test_places_of_elements_that_differ_in_their_lowest_bits(
+    dtype: str, shape: tuple[int, int], descending: bool
+) -> None:
+    """Beside a place there is no room for all bits of an element; those of 0 are as far from the others as can be."""
+    places = np.random.default_rng(shape[1]).integers(0, 2 * shape[1], shape)
+    x = places.astype("u8").view("i8") if dtype == "f8" else places.astype(dtype)
+    x = (x + np.array(1 << 62, x.dtype)).view(dtype)
+    x[:, shape[1] // 2] = 0
+    if dtype == "f8":
+        x[:, 1], x[:, 3], x[:, 4] = nan, -0.0, -inf
+    for row, found in zip(x, tenon.argsort(x, axis=1, descending=descending), strict=True):
+        _, ranks = np.unique(row, return_inverse=True)
+        np.testing.assert_array_equal(found, np.argsort(-ranks if descending else ranks, kind="stable"))
+
+
+def test_breaking_ties() -> None:
+    keys = np.random.default_rng(0).integers(0, 4000, (3, 200)).astype("u8")
+    shifts = np.array([4, 0, 12], "u8")
+    x = np.sort(keys >> shifts[:, None] << 8 | np.arange(200, dtype="u8"))
+    expected = np.argsort(keys, axis=1, kind="stable")
+    np.testing.assert_array_equal(BreakTiesOp.reference(x, keys, shifts, place_bits=8), expected)
+    if "64" in host_target().packs:
+        breaks = tenon.jit(lambda *given: BreakTiesOp.apply(*given, place_bits=8))
+        np.testing.assert_array_equal(breaks(x, keys, shifts), expected)
+    with pytest.raises(ValueError, match=r"x, keys and shifts have shapes \(3, 200\), \(3, 200\) and \(2,\) where"):
+        tenon.jit(lambda *given: BreakTiesOp.apply(*given, place_bits=8))(x, keys, shifts[:2])

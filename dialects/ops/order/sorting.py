@@ -25,7 +25,7 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.families.along_axis import AlongAxis
 from tenon.dialects.ops.order.network_sorting import KEY_BITS
-from tenon.dialects.ops.order.partition_sorting import PLACE_BITS, place_keys
+from tenon.dialects.ops.order.partition_sorting import sorted_places
 from tenon.dialects.ops.order.radix_sorting import DIGIT_BITS
 from tenon.dialects.ops.order.rank_sorting import LONGEST_SHORT, SHORT
 from tenon.dialects.ops.order.tile_sorting import leading_places, sorted_rows
@@ -107,15 +107,10 @@ class ArgsortOp(AlongAxis, CompositeOp):
     def decompose_by_packing(
         cls, x: Value, *, packs: Collection[int], axis: int, descending: bool, stable: bool
     ) -> Value:
-        fits_key = DIGIT_BITS < bit_width(x.element_type) <= PLACE_BITS
-        if not fits_key or 64 not in packs or not _is_partitioned(x, axis, _LONGEST_ARGSORTED_IN_COLUMNS):
+        has_digits = bit_width(x.element_type) > DIGIT_BITS
+        if not has_digits or 64 not in packs or not _is_partitioned(x, axis, _LONGEST_ARGSORTED_IN_COLUMNS):
             return cls.decompose(x, axis=axis, descending=descending, stable=stable)
-
-        def places(rows: Value) -> Value:
-            keys = ops.partition_sort(place_keys(rows, descending))
-            return ops.bitwise_and(keys, (1 << PLACE_BITS) - 1)
-
-        return _along_rows(x, axis, places)
+        return _along_rows(x, axis, lambda rows: sorted_places(rows, descending))
 
     @classmethod
     def decompose_in_pieces(cls, x: Value, *, axis: int, descending: bool, **settings: Any) -> Value:

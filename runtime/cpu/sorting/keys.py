@@ -9,7 +9,8 @@ known of the smallest and the largest key of a part shrinks with each step, so t
 where parts stay long for too many steps, the range of keys is halved instead, so that there are never many more steps
 than a key has bits.
 
-A long row is first moved, by several threads at once, into parts between keys of a sample (`parts`).
+A long row is first moved, by several threads at once, into parts between keys of a sample (`parts`); not so where the
+target is the source.
 """
 
 from __future__ import annotations
@@ -261,7 +262,7 @@ class _KeySorter:
             memory = code.array(element, 3)
             given = Value(code, self.elements.order, memory.name)
             given.put(**order)
-            with code.if_(rows * length < _LONG):
+            with code.if_((rows * length < _LONG) | (source == target)):
                 with code.each(rows) as row:
                     self.sort_row(source.at(row * length), target.at(row * length), length, given)
                 code.return_()

@@ -174,6 +174,20 @@ func.func @places(%x: tensor<3x900xf32>) -> tensor<3x900xi64> {
 
 // -----
 
+// Below elements of 64 bits there is no room: bits at their end are left out, and what is tied without them is sorted by them.
+func.func @places_of_wide(%x: tensor<3x900xi64>) -> tensor<3x900xi64> {
+  %y = tenon.argsort %x : tensor<3x900xi64> -> tensor<3x900xi64>
+  func.return %y : tensor<3x900xi64>
+}
+// CHECK-LABEL: @places_of_wide
+// CHECK:         tenon.argsort_rows
+// PACKS-LABEL: @places_of_wide
+// PACKS:         %[[UPPER:.*]] = tenon.shift_right %[[KEYS:.*]], %{{.*}} : tensor<3x900xui64>, tensor<3x1xui64>
+// PACKS:         %[[SORTED:.*]] = tenon.partition_sort
+// PACKS:         partition.break_ties %[[SORTED]], %[[KEYS]], %{{.*}} {place_bits = 10}
+
+// -----
+
 // Rows shorter than a vector are sorted side by side.
 func.func @short_rows(%x: tensor<900x9xf32>) -> tensor<900x9xf32> {
   %y = tenon.sort %x : tensor<900x9xf32> -> tensor<900x9xf32>
