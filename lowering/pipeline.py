@@ -86,7 +86,13 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
         # The ops as they were traced.
         Stage("tensor", _tensor_passes(options)),
         # Fusion groups are kernels.
-        Stage("fused", ("convert-tensor-to-structured", "fuse-structured", *(() if on_gpu else ("split-index-sets",)))),
+        Stage(
+            "fused",
+            (
+                "convert-tensor-to-structured",
+                *(("fuse-structured{loops=true}",) if on_gpu else ("fuse-structured", "split-index-sets")),
+            ),
+        ),
         # Every op is a linalg.generic on tensors.
         Stage("structured", ("erase-narrow-types", "alternate-buffers", bufferize, *parts)),
         # Tensors are buffers in one arena.
@@ -170,7 +176,7 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
         told["decompose"] = (f"packs={','.join(options.machine.packs)}",)
     left_out: tuple[str, ...] = ("chain-products", "sort-updates")
     if options.gpu is not None:
-        told |= {"fuse": ("strips=false", "ranges=false"), "decompose": ("serial-rows=false",)}
+        told |= {"fuse": ("strips=false", "ranges=false", "updates=true"), "decompose": ("serial-rows=false",)}
         told["convolution-forms"] = (filtering, machine, "matrices=true")
         told["sort-updates"] = () if options.gpu.deterministic else ("deterministic=false",)
         left_out = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from math import prod
 
 from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import TensorType
@@ -10,7 +11,7 @@ from xdsl.ir import Block, Operation
 
 from tenon.dialects.definition.value import InsertionPoint, inserting
 from tenon.dialects.families import ElementwiseOp
-from tenon.dialects.types.types import element_of
+from tenon.dialects.types.types import element_of, is_narrow, is_static, shape_of
 
 MOST_CHEAP_OPS = 4
 """Of a body that may be computed several times."""
@@ -49,20 +50,33 @@ def counted(body: Iterable[Operation]) -> list[Operation]:
 def is_cheap(body: Iterable[Operation]) -> bool:
     """Whether a body is a few ops of arithmetic, none of them a division."""
     ops = counted(body)
-    return len(ops) <= MOST_CHEAP_OPS and all(
-        op.name.startswith("arith.") and not isinstance(op, _DIVISIONS) for op in ops
-    )
+    return len(ops) <= MOST_CHEAP_OPS and is_light(ops)
+
+
+def is_light(body: Iterable[Operation]) -> bool:
+    """Whether a body is arithmetic without divisions."""
+    return all(op.name.startswith("arith.") and not isinstance(op, _DIVISIONS) for op in counted(body))
 
 
 _CHEAP: dict[Hashable, bool] = {}
+_FLAT: dict[Hashable, bool] = {}
 
 
 def is_cheap_op(op: ElementwiseOp) -> bool:
     """Whether the body of `op` is cheap; it is written out once for each kind of op."""
+    return _known_of_body(op, _CHEAP, is_cheap)
+
+
+def is_flat_op(op: ElementwiseOp) -> bool:
+    """Whether the body of `op` has no regions."""
+    return _known_of_body(op, _FLAT, lambda body: not any(inner.regions for inner in body))
+
+
+def _known_of_body(op: ElementwiseOp, known: dict[Hashable, bool], tell: Callable[[Sequence[Operation]], bool]) -> bool:
+    """What `tell` says of the body of `op`, for each kind of op once."""
     elements = [element_of(value.type) for value in (*op.operands, *op.results)]
     key = (type(op), tuple(elements), frozenset(op.properties.items()))
-    known = _CHEAP.get(key)
-    if known is None:
+    if key not in known:
         scalars = [TensorType(element, []) for element in elements]
         block = Block(arg_types=scalars[: len(op.operands)])
         alike = type(op).create(
@@ -71,6 +85,17 @@ def is_cheap_op(op: ElementwiseOp) -> bool:
         block.add_op(alike)
         with inserting(InsertionPoint(block)):
             alike.structured(alike.grouped_operands())
-        body = [inner for outer in block.ops for inner in outer.walk() if inner is not outer]
-        known = _CHEAP[key] = is_cheap(body)
-    return known
+        known[key] = tell([inner for outer in block.ops for inner in outer.walk() if inner is not outer])
+    return known[key]
+
+
+def are_computed_in_loops(group: Sequence[Operation], count: int) -> bool:
+    """Whether loops that read what elementwise ops compute `count` times may do it there: each element is read once, or
+    is cheap."""
+    elementwise = [op for op in group if isinstance(op, ElementwiseOp) and is_flat_op(op)]
+    if len(elementwise) != len(group) or not all(is_static(op.results[0].type) for op in group):
+        return False
+    if any(is_narrow(element_of(value.type)) for op in group for value in (*op.operands, *op.results)):
+        return False
+    is_read_once = all(prod(shape_of(op.results[0].type) or ()) == count for op in group)
+    return is_read_once or (len(group) <= MOST_CHEAP_OPS and all(map(is_cheap_op, elementwise)))

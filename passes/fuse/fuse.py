@@ -49,18 +49,20 @@ class FusePass(ModulePass):
     """Outline groups of ops that share loops into kernels for the `machine` (text, see `Machine`). With `strips`,
     contractions may be cut into these; without, one shares its loops with what is done to each element of its result
     alone. With `ranges`, what computes the elements that concatenations and the like move is taken in, if
-    `split-index-sets` follows."""
+    `split-index-sets` follows; with `updates`, what computes places and updates of a scatter, if
+    `fuse-structured{loops=true}` does."""
 
     name = "fuse"
 
     strips: bool = True
     ranges: bool = True
+    updates: bool = False
     machine: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         effects = Effects(op)
         machine = Machine.of_option(self.name, self.machine)
-        outliner = _Outliner(op, effects, machine, strips=self.strips, ranges=self.ranges)
+        outliner = _Outliner(op, effects, machine, self)
         for function in list(functions_by_name(op).values()):
             if "kernel" in function.attributes:
                 continue
@@ -103,11 +105,11 @@ def _reads_anywhere(op: Operation, index: int) -> bool:
 class _Outliner:
     """Turns groups into kernels of one module, and remembers the kernels that are there already."""
 
-    def __init__(self, module: ModuleOp, effects: Effects, machine: Machine, *, strips: bool, ranges: bool) -> None:
+    def __init__(self, module: ModuleOp, effects: Effects, machine: Machine, options: FusePass) -> None:
         self._module = module
         self._machine = machine
-        self._strips = strips
-        self._ranges = ranges
+        self._options = options
+        self._strips = options.strips
         self._effects = effects
         self._names = set(functions_by_name(module))
         self._kernels: dict[Hashable, str] = {}
@@ -133,7 +135,8 @@ class _Outliner:
             self._is_cloned,
             self._machine,
             strips=self._strips,
-            ranges=self._ranges,
+            ranges=self._options.ranges,
+            updates=self._options.updates,
         )
         Rederivation(grouping.group_of, grouping.positions, self._is_cloned, self._machine.l2, MOST_INPUTS).run()
         for group in grouping.in_order():

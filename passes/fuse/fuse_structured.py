@@ -21,7 +21,8 @@ Merge. Two elementwise generics over the same loops become one with the results 
 if the later one reads a result of the earlier one, or both read the same tensor in the same way, and all other uses of
 the earlier one come later still.
 
-Read. An element that a loop takes from a fill is the number that it is filled with.
+Read. An element that a loop takes from a fill is the number that it is filled with. With `loops`, one that it takes
+from an elementwise generic is computed there, if only loops read this, each element once or a cheap one.
 
 Tidy. Equal operands of a generic are passed once; operands and results that nothing uses are dropped, as long as the
 others still tell the extents of all loops; inside the bodies that changed, equal ops are merged and dead ones erased.
@@ -31,23 +32,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf, prod
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, linalg, tensor
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects import arith, func, linalg, scf, tensor
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.type import get_element_type_or_self
 
-from tenon.passes.fuse.cost import counted, is_cheap
+from tenon.passes.fuse.cost import counted, is_cheap, is_light
 from tenon.passes.fuse.generic_uses import GenericUses
 from tenon.passes.fuse.generics import (
     Generic,
+    element_at,
     erase,
     indices_are_known,
     map_indices,
+    read_generic,
     tidy_body,
     write_generic,
 )
@@ -61,16 +65,35 @@ class FuseStructuredPass(ModulePass):
 
     name = "fuse-structured"
 
+    loops: bool = False
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Fuse inside every kernel of the module."""
         for function in op.body.block.ops:
             if isinstance(function, func.FuncOp) and "kernel" in function.attributes and function.body.blocks:
                 fuse_generics(function.body.block)
+                if self.loops:
+                    compute_in_loops(function.body.block)
 
 
 def fuse_generics(block: Block) -> None:
     """Fuse inside the kernel of this body."""
     _KernelFusion(block).run()
+
+
+def compute_in_loops(block: Block) -> None:
+    """Compute elements of elementwise generics where loops of this kernel read them."""
+    for op in reversed(tuple(block.ops)):
+        if isinstance(op, linalg.ops.GenericOp) and op.results and (reads := _reads_in_loops(op)):
+            generic = read_generic(op, 0)
+            if _is_computable(generic, reads):
+                for read in reads:
+                    value = element_at(generic, read.tensor, read.indices, read)
+                    Rewriter.replace_op(read, [], [value])
+                erase(op)
+    for op in reversed(tuple(block.ops)):
+        if isinstance(op, _DESTINATIONS) and op.results and op.results[0].first_use is None:
+            erase(op)
 
 
 class _KernelFusion:
@@ -313,6 +336,38 @@ def _read_fills(block: Block) -> None:
                 read = use.operation
                 if isinstance(read, tensor.ExtractOp) and use.index == 0 and read.result.type == fill.inputs[0].type:
                     Rewriter.replace_op(read, [], [fill.inputs[0]])
+
+
+def _reads_in_loops(op: Operation) -> list[tensor.ExtractOp]:
+    """The reads of the results of `op`, if they are in loops behind it and all that uses these."""
+    uses = [use for result in op.results for use in result.uses]
+    reads = [use.operation for use in uses if isinstance(use.operation, tensor.ExtractOp) and use.index == 0]
+    around = [read.parent_op() for read in reads]
+    return reads if len(reads) == len(uses) and all(isinstance(loop, scf.ForOp) for loop in around) else []
+
+
+def _is_computable(generic: Generic, reads: Sequence[tensor.ExtractOp]) -> bool:
+    """Whether elements of a generic can be computed where they are read, and no work is repeated by that."""
+    plain = (AffineDimExpr, AffineConstantExpr)
+    if not generic.is_elementwise() or any(op.regions for op in generic.block.ops):
+        return False
+    if not all(isinstance(place, plain) for map_ in generic.space.operands for place in map_.results):
+        return False
+    count = sum(_times(read) for read in reads)
+    return is_light(generic.block.ops) or count <= prod(generic.space.extents)
+
+
+def _times(op: Operation) -> float:
+    """How often an op in loops is executed; often, where that is not known."""
+    times, loop = 1.0, op.parent_op()
+    while isinstance(loop, scf.ForOp):
+        bounds = [bound.owner for bound in (loop.lb, loop.ub, loop.step)]
+        known = [
+            b.value.value.data for b in bounds if isinstance(b, arith.ConstantOp) and isinstance(b.value, IntegerAttr)
+        ]
+        times *= len(range(*known)) if len(known) == len(bounds) else inf
+        loop = loop.parent_op()
+    return times
 
 
 def _insert_first(block: Block, ops: Sequence[Operation]) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import linalg
+from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
     DenseArrayBase,
+    IndexType,
     IntegerAttr,
     TensorType,
     i32,
@@ -112,6 +113,44 @@ def erase(op: Operation) -> None:
     """Take an op out of its block and erase it."""
     op.detach()
     op.erase()
+
+
+def element_at(generic: Generic, result: SSAValue, indices: Sequence[SSAValue], place: Operation) -> SSAValue:
+    """The element of `result`, of an elementwise generic that reads its inputs at loops, computed in front of the op
+    `place`."""
+    ops: list[Operation] = []
+
+    def added(op: Operation) -> SSAValue:
+        ops.append(op)
+        return op.results[0]
+
+    loops: dict[int, SSAValue] = {}
+    for loop, index in zip(generic.space.results[generic.results.index(result)].results, indices, strict=True):
+        assert isinstance(loop, AffineDimExpr)
+        loops[loop.position] = index
+
+    def index_of(expr: AffineExpr) -> SSAValue:
+        if isinstance(expr, AffineDimExpr):
+            return loops[expr.position]
+        assert isinstance(expr, AffineConstantExpr)
+        return added(arith.ConstantOp.from_int_and_width(expr.value, IndexType()))
+
+    known: dict[SSAValue, SSAValue] = {}
+    for argument, (value, places) in zip(generic.block.args, generic.reads, strict=False):
+        known[argument] = added(tensor.ExtractOp(value, [index_of(expr) for expr in places.results], argument.type))
+    for op in tuple(generic.block.ops)[:-1]:
+        if isinstance(op, linalg.ops.IndexOp):
+            known[op.result] = loops[op.dim.value.data]
+        else:
+            known[op.results[0]] = added(op.clone(known))
+    found = generic.yielded(result)
+    found = known.get(found, found)
+    assert place.parent is not None
+    place.parent.insert_ops_before(ops, place)
+    for op in reversed(ops):
+        if op.results[0] is not found and op.results[0].first_use is None:
+            erase(op)
+    return found
 
 
 def indices_are_known(block: Block, loops: Sequence[AffineExpr]) -> bool:

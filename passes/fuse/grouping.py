@@ -24,7 +24,8 @@ Every op starts as a group of its own; groups along a value are merged as long a
   its loops with what is done to each element of its result, and with nothing else; products that `chain-products` marks
   are one kernel before groups are formed.
 
-Windows, scatters and opaque ops are groups of their own, since their loops are scheduled as a whole. A contraction that
+Windows, scatters and opaque ops are groups of their own, since their loops are scheduled as a whole. On a GPU a scatter
+takes in the elementwise ops that only its places and updates come from. A contraction that
 reads an operand elsewhere than at its loops takes in what computes that operand only if no two iterations of a parallel
 loop read the same windows, as in a convolution of each channel by itself: they share the loops that are indices of the
 operand, so that a padded image is in memory one channel at a time.
@@ -38,13 +39,13 @@ from math import prod
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from tenon.dialects.families import ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
+from tenon.dialects.families import ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp, ScatterOp
 from tenon.dialects.families.iteration_space import ACROSS, IterationSpace
 from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
 from tenon.dialects.types.size import estimate, is_at_most
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
-from tenon.passes.fuse.cost import is_cheap_op
+from tenon.passes.fuse.cost import are_computed_in_loops, is_cheap_op
 from tenon.passes.fuse.group import Group, Plan, connect, in_order, take_place, would_make_circle
 from tenon.passes.fuse.planner import Planner
 from tenon.passes.iteration import Iteration, is_indexed, iteration_of, moves_ranges, rearranges_results, shape
@@ -65,12 +66,14 @@ class Grouping:
         *,
         strips: bool = True,
         ranges: bool = True,
+        updates: bool = False,
     ) -> None:
         self.group_of: dict[Operation, Group] = {}
         self.positions: dict[Operation, int] = {}
         self._block = block
         self._is_cloned = is_cloned
         self._takes_ranges = ranges
+        self._takes_updates = updates
         self._moving: set[Operation] = set()
         """Ops that move ranges."""
         self._near = machine.l2
@@ -104,7 +107,9 @@ class Grouping:
                 connect(self.group_of[producer], group)
         iteration = iteration_of(op) if pure else None
         if iteration is None:
-            return group
+            if self._takes_updates and isinstance(op, ScatterOp):
+                self._take_in_updates(op)
+            return self.group_of[op]
         moves = self._takes_ranges and moves_ranges(op, iteration)
         self._start(group, op, iteration, moves=moves)
         if moves:
@@ -209,6 +214,24 @@ class Grouping:
             for user in [user for user in operations if user in self._moving]:
                 for producer in self._producers(user, everywhere=True):
                     self._try_take_in(self.group_of[producer], self.group_of[op])
+
+    def _take_in_updates(self, op: ScatterOp) -> None:
+        """Take in what computes places and updates for a scatter alone, whose loops do it where they read them."""
+        start, *others = op.operands
+        count = max(estimate(prod(shape(op, operand.type))) for operand in others)
+        for operand in others:
+            left, right = self.group_of.get(operand.owner), self.group_of[op]  # pyright: ignore[reportArgumentType]
+            if left is None or left is right or left.closed or start in left.pending or left.has_rows:
+                continue
+            inputs = self._merged_inputs(left, right) | {start}
+            if (
+                sum(value in left.pending for value in op.operands) == sum(left.pending.values())
+                and are_computed_in_loops(left.operations, count)
+                and len(inputs) <= MOST_INPUTS
+                and len(left.operations) + len(right.operations) <= MOST_OPERATIONS
+                and not would_make_circle(left, right)
+            ):
+                self._merge(left, right, inputs, None)
 
     def _merged_inputs(self, left: Group, right: Group) -> set[SSAValue]:
         return {v for v in left.inputs | right.inputs if v not in left.pending and v not in right.pending}

@@ -83,6 +83,11 @@ INTEGERS: dict[str, Case] = {
         [RANDOM.integers(0, 50, 3000)],
         lambda i: 2 * np.bincount(i, minlength=50),
     ),
+    "computed_places": case(  # rows read each place several times
+        lambda i, v: tenon.index_add(tenon.zeros((90, 3), tenon.int32), 0, 2 * i - 5, v * v - 1),
+        [RANDOM.integers(0, 60, 700).astype(np.int32), numbers(700, 3)],
+        lambda i, v: one_by_one(np.add)(np.zeros((90, 3), np.int32), 2 * i - 5, v * v - 1),
+    ),
     "no_updates": updating("add", numbers(5), places(5, 0), numbers(0)),
 }
 for method, rows, columns, number, dtype in [
@@ -177,6 +182,18 @@ def test_few_places_have_copies_in_shared_memory() -> None:
     updated: list[Any] = [op.memref.type for op in kernel.walk() if isinstance(op, AtomicRMWOp)]
     assert len({buffer.memory_space for buffer in updated}) == 2
     assert prod(launch_shape(kernel, "grid")) * prod(launch_shape(kernel, "block")) == 132 * 2048
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["counts", "computed_places"])
+def test_what_updates_are_computed_from_is_read_once(name: str, executables: dict[tuple[str, str], Any]) -> None:
+    case, backend = CASES[name], executables[name, "many"].backend
+    backend.counting, backend.counters = True, []
+    (result,) = executables[name, "many"](list(case.arrays))
+    backend.counting = False
+    *before, (_, updates) = backend.counters
+    assert updates.read_bytes <= sum(array.nbytes for array in case.arrays) + result.nbytes
+    assert [counters.written_bytes for _, counters in before] == [result.nbytes]
 
 
 @needs_nvrtc

@@ -1,4 +1,5 @@
 // RUN: tenon-opt %s --split-input-file -p fuse-structured | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p fuse-structured{loops=true} | filecheck %s --check-prefix LOOPS
 
 // A fill becomes the number that it is filled with.
 func.func private @fill_becomes_a_number(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kernel} {
@@ -300,3 +301,37 @@ func.func private @unused_readers(%x: tensor<8xf32>) -> tensor<8xf32> attributes
 // CHECK:         math.exp
 // CHECK-NEXT:    arith.negf
 // CHECK-NOT:     linalg.generic
+
+// -----
+
+// What a loop reads of an elementwise generic, each element once, is computed in the loop where that is asked for.
+func.func private @loop_computes_what_it_reads(%i: tensor<9xi32>, %x: tensor<4xf32>) -> tensor<4xf32> attributes {kernel} {
+  %one = arith.constant 1.0 : f32
+  %e = tensor.empty() : tensor<9xi32>
+  %half = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%i : tensor<9xi32>) outs(%e : tensor<9xi32>) {
+  ^bb0(%p: i32, %o: i32):
+    %two = arith.constant 2 : i32
+    %q = arith.divsi %p, %two : i32
+    linalg.yield %q : i32
+  } -> tensor<9xi32>
+  %zero = arith.constant 0 : index
+  %step = arith.constant 1 : index
+  %n = arith.constant 9 : index
+  %0 = scf.for %k = %zero to %n step %step iter_args(%h = %x) -> (tensor<4xf32>) {
+    %u = tensor.extract %half[%k] : tensor<9xi32>
+    %p = arith.index_cast %u : i32 to index
+    %t = tensor.insert %one into %h[%p] : tensor<4xf32>
+    scf.yield %t : tensor<4xf32>
+  }
+  func.return %0 : tensor<4xf32>
+}
+// CHECK-LABEL: @loop_computes_what_it_reads
+// CHECK:         linalg.generic
+// LOOPS-LABEL: @loop_computes_what_it_reads
+// LOOPS-NOT:     linalg.generic
+// LOOPS:         scf.for %[[K:.*]] = %zero
+// LOOPS-NEXT:      %[[I:.*]] = tensor.extract %i[%[[K]]]
+// LOOPS-NEXT:      %[[TWO:.*]] = arith.constant 2 : i32
+// LOOPS-NEXT:      %[[PLACE:.*]] = arith.divsi %[[I]], %[[TWO]] : i32
+// LOOPS-NEXT:      arith.index_cast %[[PLACE]] : i32 to index

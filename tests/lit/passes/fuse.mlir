@@ -1,5 +1,6 @@
 // RUN: tenon-opt %s -p fuse --split-input-file | filecheck %s
 // RUN: tenon-opt %s -p fuse{strips=false} --split-input-file | filecheck %s --check-prefix ALONE
+// RUN: tenon-opt %s -p fuse{updates=true} --split-input-file | filecheck %s --check-prefix UPDATES
 // RUN: tenon-opt %s -p 'fuse{machine="halves=true"}' --split-input-file | filecheck %s --check-prefix HALVES
 
 // Ops on each element share their loops; what is between them is never in memory.
@@ -670,3 +671,21 @@ func.func @adds_up_elements(%x: tensor<8x512x128xf32>, %g: tensor<8x512x128xf32>
 }
 // CHECK-LABEL: @adds_up_elements
 // CHECK-COUNT-2: func.call @kernel_
+
+// -----
+
+// Where that is asked for, a scatter takes in what places and updates are computed from, for it alone.
+func.func @scatters_compute_their_updates(%x: tensor<50xi32>, %i: tensor<99xi32>, %v: tensor<99xi32>) -> tensor<50xi32> {
+  %j = tenon.negative %i : tensor<99xi32> -> tensor<99xi32>
+  %w = tenon.multiply %v, %v : tensor<99xi32>, tensor<99xi32> -> tensor<99xi32>
+  %y = tenon.scatter_add %x, %j, %w : tensor<50xi32>, tensor<99xi32>, tensor<99xi32> -> tensor<50xi32>
+  func.return %y : tensor<50xi32>
+}
+// CHECK-LABEL: @scatters_compute_their_updates
+// CHECK-COUNT-3: func.call
+// UPDATES-LABEL: @scatters_compute_their_updates
+// UPDATES-NEXT:    %y = func.call @kernel_0(%i, %v, %x)
+// UPDATES:       func.func private @kernel_0
+// UPDATES-NEXT:    tenon.negative
+// UPDATES-NEXT:    tenon.multiply
+// UPDATES-NEXT:    tenon.scatter_add
