@@ -83,10 +83,15 @@ class Captures:
             if held.dtype == array.dtype and held.shape == array.shape and held.tobytes() == array.tobytes():
                 return value
         held = np.array(array, order="C")
-        value = Value(self._block.insert_arg(array_type(held), len(self._block.args)))
-        self.arrays.append(held)
+        value = self.input_for(held)
         same.append((array, held, value))
         return value
+
+    def input_for(self, held: np.ndarray[Any, Any]) -> Value:
+        """A new input, for `held`."""
+        assert self._block is not None
+        self.arrays.append(held)
+        return Value(self._block.insert_arg(array_type(held), len(self._block.args)))
 
 
 class TracingPoint(InsertionPoint):

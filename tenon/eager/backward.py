@@ -38,7 +38,7 @@ from tenon.runtime.executables import Executable, executable
 from tenon.runtime.knobs import knobs
 from tenon.runtime.lower import new_context
 from tenon.runtime.python_state import collection_paused
-from tenon.runtime.tracing.trace import Captures, Trace, trace, user_location
+from tenon.runtime.tracing.trace import Trace, trace, user_location
 
 Slot = int
 """The number of an array of a tape, or of a number."""
@@ -384,14 +384,12 @@ def array_type_of(type_: Any) -> Type:
     return np.asarray(type_(0)).dtype, ()
 
 
-def trace_types(function: Callable[..., Any], types: Sequence[Type], captures: Captures | None = None) -> Trace:
-    """`function` of values of these types, traced; arrays from around it are noted in `captures`."""
+def trace_types(function: Callable[..., Any], types: Sequence[Type], **settings: Any) -> Trace:
+    """`function` of values of these types, traced, with `settings` as `trace` has them."""
     leaves = [np.empty(shape, dtype) for dtype, shape in types]
     _, structure = flatten((tuple(leaves), {}))
     names = [name.removeprefix("0.") for name in paths(structure)]
-    return trace(
-        lambda args, _: function(*args), structure, leaves, list(map(array_type, leaves)), names, captures=captures
-    )
+    return trace(lambda args, _: function(*args), structure, leaves, list(map(array_type, leaves)), names, **settings)
 
 
 @cache

@@ -20,8 +20,8 @@ from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.donation import is_donated
 from tenon.dialects.support.forking import new_lock
 from tenon.eager.backward import array_type_of, trace_types
-from tenon.eager.modes import run_waiting
-from tenon.eager.recording import Stored, as_operands, call_of, record, wants_gradient
+from tenon.eager.modes import MODE, run_waiting
+from tenon.eager.recording import Around, Stored, as_operands, call_of, reads_noted, record, wants_gradient
 from tenon.eager.residuals import Program, inlined, program_of
 from tenon.eager.tape import Call, Operand, Saved, Type, type_of
 from tenon.runtime.arguments.arguments import Static, is_array
@@ -48,13 +48,12 @@ def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any
                 "argument requires a gradient; take gradients in the function (tenon.value_and_grad), or call it in "
                 "tenon.no_grad()"
             )
-        wide = any(getattr(array, "dtype", None) == np.float64 for array in arrays)
         if isinstance(function, JitFunction) and "out" in kwargs and function.parameters.take_out:
             raise TypeError(
                 f"{function.name}: results that are written to out= are not recorded, and an argument requires a "
                 "gradient; call it without out, or in tenon.no_grad()"
             )
-        noted = as_operands([np.asarray(v, _float(wide)) if type(v) is float else v for v in leaves])
+        noted = _operands(leaves, arrays)
         keeping = _keeping(function, arrays, structure, noted)
         if keeping is not None and keeping.program is not None:
             return keeping.run(keeping.program, kind, noted)
@@ -62,8 +61,11 @@ def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any
             # The memory of what a gradient may need is not given away.
             flags = function.parameters.donations(structure)
             arrays = [np.array(a) if flag and is_array(a) else a for a, flag in zip(arrays, flags, strict=True)]
-    given, named = _arguments(function, structure, arrays)
-    result = function(*given, **named)
+    with reads_noted(MODE.records and not isinstance(function, JitFunction)) as reads:
+        given, named = _arguments(function, structure, arrays)
+        result = function(*given, **named)
+    if reads.gradients and noted is None:
+        noted = _operands(leaves, arrays)
     for leaf in leaves:
         if isinstance(leaf, Stored) and is_donated(leaf._array):
             leaf._own_memory().change()
@@ -74,9 +76,16 @@ def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any
         data = [i for i, leaf in enumerate(leaves) if is_array(leaf)]
         new = [m for m, array in zip(made, found, strict=True) if id(array) not in own]
         operands = [noted[i] for i in data]
-        call = _call(function, arrays, structure, data, [array_type_of(type_of(saved)) for _, saved in operands])
-        record(call, operands, new)
+        types = [array_type_of(type_of(saved)) for _, saved in operands]
+        call, around = _call(function, arrays, structure, data, types)
+        record(call, [*operands, *around], new)
     return unflatten(shape, made)
+
+
+def _operands(leaves: Sequence[Any], arrays: Sequence[Any]) -> list[Operand]:
+    """What the tape keeps of the leaves of a call's arguments; floats are as `WideFloat` says."""
+    wide = any(getattr(array, "dtype", None) == np.float64 for array in arrays)
+    return as_operands([np.asarray(v, _float(wide)) if type(v) is float else v for v in leaves])
 
 
 def _arguments(
@@ -184,8 +193,9 @@ def _call(
     structure: Structure,
     data: Sequence[int],
     types: Sequence[Type],
-) -> Call:
-    """What was called, as it was traced now: what the function reads besides its arguments counts as it is."""
+) -> tuple[Call, list[Operand]]:
+    """What was called, as it was traced now: what the function reads besides its arguments counts as it is. Also what
+    it reads as further operands, which is nothing for a function of `jit`."""
     key: Hashable = None
     if isinstance(function, JitFunction):
         others = tuple([_key_of(leaf) for i, leaf in enumerate(arrays) if i not in data])
@@ -193,13 +203,14 @@ def _call(
         key = (structure, others, tuple(types), kinds, autocast_element(), generation())
         known, guards = _recorded(function).calls.get(key) or (None, None)
         if known is not None and (guards is None or guards.hold()):
-            return known
+            return known, []
 
-    module, _, guards = _traced(function, arrays, structure, data, types)
+    around = Around()
+    module, _, guards = _traced(function, arrays, structure, data, types, around)
     call = call_of(getattr(function, "__name__", "function"), ("inlined", str(module)), inlined(module))
     if isinstance(function, JitFunction):
         _recorded(function).calls[key] = call, guards
-    return call
+    return call, around.operands()
 
 
 def _traced(
@@ -208,8 +219,12 @@ def _traced(
     structure: Structure,
     data: Sequence[int],
     types: Sequence[Type],
+    around: Around | None = None,
 ) -> tuple[ModuleOp, Structure, Guards | None]:
-    """The function as IR, of those leaves that are data, the structure of its result, and what must hold for that."""
+    """The function as IR, of those leaves that are data, the structure of its result, and what must hold for that.
+
+    What a function of `jit` reads besides is constant in it; what others do is noted in `around`.
+    """
     others = [leaf for i, leaf in enumerate(arrays) if i not in data]
     reading = Reading(function, others, structure) if isinstance(function, JitFunction) else None
 
@@ -221,5 +236,6 @@ def _traced(
         args, kwargs = _arguments(function, structure, leaves)
         return function(*args, **kwargs)
 
-    made = trace_types(on_values, types, None if reading is None else reading.captures)
+    captures = around if reading is None else reading.captures
+    made = trace_types(on_values, types, captures=captures, is_for_later=reading is not None)
     return made.module, made.result, None if reading is None else reading.guards()

@@ -14,7 +14,7 @@ from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import UFUNC_OPS, TracedValueError, Value
 from tenon.eager.modes import run_waiting
 from tenon.eager.operators import Operators
-from tenon.eager.recording import Stored, is_learned
+from tenon.eager.recording import Stored, is_learned, read_around, wants_gradient
 from tenon.eager.tape import Array
 from tenon.runtime.arguments.tree import flatten, unflatten
 from tenon.runtime.evaluate import find_function
@@ -66,7 +66,11 @@ class Interchange(Operators):
 
     def __tenon_value__(self) -> Value:
         """The tensor in a function of values that reads it from around."""
-        return to_value(self.numpy())
+        self._check_is_read_again()
+        run_waiting()
+        self._own_memory().is_exported = True
+        is_recorded = wants_gradient((self,)) and is_learned(self._source)
+        return read_around(self) if is_recorded else to_value(self._array)
 
     def _check_is_read_again(self) -> None:
         """Raise `TracedValueError` in the function of a `jit`, in whose program the elements would be constant."""

@@ -4,25 +4,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.promotion import AdoptingFloat, exact
 from tenon.dialects.definition.registry import generation
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
-from tenon.dialects.definition.value import ops
+from tenon.dialects.definition.value import TracedValueError, Value, insertion_point, ops
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.types.types import f32, f64
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import MODE
 from tenon.eager.tape import Apply, Array, Call, Kept, Leaf, Memory, Node, Operand, Saved, Source
 from tenon.runtime.call.loaded import tape_functions
+from tenon.runtime.tracing.trace import Captures, TracingPoint
 
 _CALLS: BoundedCache[Call] = BoundedCache(4096)
 _NUMBERS = {bool, int, float}
+
+
+class Around(Captures):
+    """What a function of values takes from around it: arrays, and tensors that require a gradient, as further operands
+    of its call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tensors: list[tuple[Stored, Array, Value]] = []
+
+    def value_of_tensor(self, tensor: Stored) -> Value:
+        """The input for a tensor; the same one, unless it was changed meanwhile."""
+        for known, array, value in self._tensors:
+            if known is tensor and array is tensor._array:
+                return value
+        array = tensor._array
+        value = self.input_for(array)
+        self._tensors.append((tensor, array, value))
+        return value
+
+    def operands(self) -> list[Operand]:
+        """What the tape keeps of the inputs, in their order."""
+        sources = {id(array): tensor for tensor, array, _ in self._tensors}
+        return [
+            as_operands([sources[id(array)]])[0] if id(array) in sources else (None, Saved(array, Memory()))
+            for array in self.arrays
+        ]
+
+
+class Reads:
+    """What the function of values that runs on arrays reads from around it."""
+
+    gradients = False
+    """Whether tensors that require a gradient were among it."""
+
+
+class _Reading(threading.local):
+    reads: Reads | None = None
+
+
+_READING = _Reading()
+
+
+@contextmanager
+def reads_noted(are_noted: bool) -> Generator[Reads]:
+    """In the block, functions of values may read tensors that require a gradient, if `are_noted`: the call that runs is
+    one on the tape then."""
+    reads, before = Reads(), _READING.reads
+    _READING.reads = reads if are_noted else None
+    try:
+        yield reads
+    finally:
+        _READING.reads = before
+
+
+def read_around(tensor: Stored) -> Value:
+    """What stands for a tensor that requires a gradient in a function of values that reads it from around it."""
+    point = insertion_point()
+    if isinstance(point, TracingPoint) and isinstance(point.captures, Around):
+        return point.captures.value_of_tensor(tensor)
+    if _READING.reads is None:
+        raise TracedValueError(
+            f"a tensor of shape {tensor._array.shape} that requires a gradient is read from around a function of "
+            "arrays, whose result would have no gradient for it; call the function on tensors, give this one as an "
+            "argument, or detach() it"
+        )
+    _READING.reads.gradients = True
+    return to_value(tensor._array)
 
 
 class Stored:

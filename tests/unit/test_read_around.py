@@ -1,0 +1,98 @@
+"""Tensors that require a gradient, read by functions of values from around them: control flow, checkpoints, `jit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tenon
+from tenon import nn
+
+X = np.random.default_rng(0).standard_normal((5, 3, 4), np.float32)
+W = np.random.default_rng(1).standard_normal((4, 4), np.float32)
+
+Function = Callable[[Any, Any, Any, Any], Any]
+"""Of a library, its own form of the function, a layer, and sequences (time, rows, features)."""
+
+
+def scanned(own: Any, layer: Any, xs: Any, _: Any) -> Any:
+    def step(h: Any, x: Any) -> Any:
+        h = own.tanh(layer(h) + x)
+        return h, h
+
+    if own is tenon:
+        return tenon.scan(step, xs[0], xs)[1].sum()
+    h, total = xs[0], 0.0
+    for x in xs:
+        h, y = step(h, x)
+        total = total + y.sum()
+    return total
+
+
+def branched(own: Any, layer: Any, xs: Any, _: Any) -> Any:
+    return tenon.cond(xs.sum() > -1e9, layer, lambda x: x, xs).sum() if own is tenon else layer(xs).sum()
+
+
+def recomputed(own: Any, layer: Any, xs: Any, _: Any) -> Any:
+    return (tenon.checkpoint(layer)(xs) ** 2).sum() if own is tenon else (layer(xs) ** 2).sum()
+
+
+def computed_inside(own: Any, layer: Any, xs: Any, w: Any) -> Any:
+    """What is computed of tensors inside, views of them, an array, and a tensor that is no parameter."""
+
+    def step(x: Any) -> Any:
+        return own.tanh(x @ (layer.weight * 2).T + w[0]) * (W if own is tenon else torch.tensor(W))[0]
+
+    return tenon.checkpoint(step)(xs).sum() if own is tenon else step(xs).sum()
+
+
+def slopes(own: Any, layer: Any, xs: Any, _: Any) -> Any:
+    """Of a gradient with respect to what is no parameter, as for a penalty of slopes."""
+    if own is tenon:
+        return (tenon.grad(lambda x: (layer(x) ** 3).sum())(xs) ** 2).sum()
+    xs = xs.clone().requires_grad_()
+    (found,) = torch.autograd.grad((layer(xs) ** 3).sum(), (xs,), create_graph=True)
+    return (found**2).sum()
+
+
+@pytest.mark.parametrize("function", [scanned, branched, recomputed, computed_inside, slopes])
+def test_tensors_from_around_have_gradients(function: Function) -> None:
+    own, theirs = nn.Linear(4, 4), torch.nn.Linear(4, 4)
+    own.load_state_dict({name: value.detach().numpy() for name, value in theirs.state_dict().items()})
+    own.requires_grad_()
+    w, v = tenon.tensor(W, requires_grad=True), torch.tensor(W, requires_grad=True)
+    for _ in range(2):  # a call like one before, too
+        found, expected = function(tenon, own, tenon.tensor(X), w), function(torch, theirs, torch.tensor(X), v)
+        found.backward()
+        expected.backward()
+        np.testing.assert_allclose(found.item(), expected.item(), rtol=2e-5)
+    for parameter, peer in zip([*own.parameters(), w], [*theirs.parameters(), v], strict=True):
+        assert (parameter.grad is None) == (peer.grad is None)
+        if peer.grad is not None:
+            np.testing.assert_allclose(parameter.grad.numpy(), peer.grad.numpy(), rtol=2e-4, atol=1e-4)
+
+
+def test_without_a_record_they_are_arrays() -> None:
+    layer = nn.Linear(4, 4).requires_grad_()
+    expected = layer(tenon.tensor(X)).detach().numpy()
+    with tenon.no_grad():
+        np.testing.assert_allclose(tenon.vmap(layer)(X), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(tenon.vmap(layer)(tenon.tensor(X)).numpy(), expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(
+        TypeError, match=r"of shape \(4, 4\) that requires a gradient is read from around a func"
+    ):
+        tenon.vmap(layer)(X)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("of_tensors", [False, True])
+def test_functions_of_jit_take_them_as_arguments_alone(requires_grad: bool, of_tensors: bool) -> None:
+    """They would be constant in its program, recorded or not."""
+    around = tenon.tensor(W, requires_grad=requires_grad)
+    x = tenon.tensor(X, requires_grad=True) if of_tensors else X
+    with pytest.raises(TypeError, match=r"a tensor of shape \(4, 4\) is read from around a function of jit"):
+        tenon.jit(lambda x: x @ around)(x)
