@@ -8,22 +8,24 @@ long as it is traced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
+from xdsl.ir import Operation
 
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
-from tenon.dialects.definition.value import TracedValueError, Value, ops
+from tenon.dialects.definition.value import TracedValueError, Value, emit, insertion_point, ops
 from tenon.eager.backward import is_differentiable
 from tenon.eager.changes import share, write
 from tenon.eager.modes import MODE, TRACING
 from tenon.eager.operators import Operators
 from tenon.eager.recording import Stored, as_operands, call_of, op_call, record, wants_gradient
-from tenon.eager.tape import Array, Call
+from tenon.eager.tape import NUMBERS, Array, Call, Operand, Source
 from tenon.eager.tensor import VIEWS, Tensor
 from tenon.eager.views import Link, Step, View
 from tenon.runtime.arguments.arguments import is_array
@@ -186,10 +188,13 @@ class Symbol(_Base):
     def __tenon_value__(self) -> Value:
         """What stands for the tensor where a value is needed: in functions of control flow, for instance."""
         if wants_gradient((self,)):
-            raise TracedValueError(
-                f"a tensor of shape {self.shape} that requires a gradient is read inside of a function of values, "
-                "where that would be lost; give it as an argument, or detach() it"
-            )
+            around = _AROUND.call
+            if around is None:
+                raise TracedValueError(
+                    f"a tensor of shape {self.shape} that requires a gradient is read inside of a function of values, "
+                    "where that would be lost; give it as an argument, or detach() it"
+                )
+            around.reads(self)
         return self._array
 
     @classmethod
@@ -209,26 +214,78 @@ class Symbol(_Base):
         """The result of a function of values, of whose arguments some are traced tensors."""
         leaves, structure = flatten((args, kwargs))
 
-        def apply(given: Sequence[Any]) -> tuple[list[Any], Any]:
-            args, kwargs = unflatten(structure, given)
-            return flatten(function(*args, **kwargs))
-
-        found, shape = apply([value_of(leaf) for leaf in leaves])
-        traced = [position for position, leaf in enumerate(found) if is_array(leaf)]
-        data = [position for position, leaf in enumerate(leaves) if isinstance(leaf, Stored)]
-
-        def again(values: Sequence[Any]) -> tuple[Any, ...]:
-            given = [value_of(leaf) for leaf in leaves]
-            for position, value in zip(data, values, strict=True):
-                given[position] = value
-            results, _ = apply(given)
-            return tuple([results[position] for position in traced])
-
-        call = Call(getattr(function, "__name__", "function"), object(), again)
-        made = _made([to_value(found[p]) for p in traced], [leaves[p] for p in data], lambda: call)
+        args, kwargs = unflatten(structure, [value_of(leaf) for leaf in leaves])
+        with _ValuesCall() as call:
+            found, shape = flatten(function(*args, **kwargs))
+            traced = [position for position, leaf in enumerate(found) if is_array(leaf)]
+            results = [to_value(found[position]) for position in traced]
+        given = [leaf for leaf in leaves if isinstance(leaf, Stored)]
+        made = _made(results, given, lambda: call.on_tape(function, given, results), call.around)
         for position, tensor in zip(traced, made, strict=True):
             found[position] = tensor
         return unflatten(shape, found)
+
+
+class _ValuesCall:
+    """A call of a function of values: the ops that it adds to the program, and the tensors that it reads from around
+    it."""
+
+    def __enter__(self) -> Self:
+        self._begin, self._outer = next(NUMBERS), _AROUND.call
+        self._known: dict[Source, Operand] = {}
+        point = insertion_point()
+        assert point is not None
+        self._block, self._before = point.block, point.block.last_op
+        _AROUND.call = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _AROUND.call = self._outer
+        first = self._block.first_op if self._before is None else self._before.next_op
+        self._ops = list(_from(first))
+
+    @property
+    def around(self) -> list[Operand]:
+        return list(self._known.values())
+
+    def reads(self, tensor: Stored) -> None:
+        """Note what a tensor that the function reads depends on and was there before."""
+        pending = as_operands((tensor,))
+        while pending:
+            source, saved = pending.pop()
+            if source is None or source in self._known:
+                continue
+            if source.node is None or source.node.number < self._begin:
+                self._known[source] = source, saved
+            else:
+                pending += source.node.given
+
+    def on_tape(self, function: Callable[..., Any], given: Sequence[Stored], results: Sequence[Value]) -> Call:
+        """The call, which is made again as its ops on other operands: what was given, and what was read."""
+        around: list[Any] = [saved for _, saved in self.around]
+        operands: list[Any] = [tensor._array for tensor in given] + [saved.array for saved in around]
+
+        def again(values: Sequence[Any]) -> tuple[Any, ...]:
+            known = {old.ssa: to_value(new).ssa for old, new in zip(operands, values, strict=True)}
+            for op in self._ops:
+                emit(op.clone(known))
+            return tuple([Value(known.get(result.ssa, result.ssa)) for result in results])
+
+        return Call(getattr(function, "__name__", "function"), object(), again)
+
+
+class _Around(threading.local):
+    call: _ValuesCall | None = None
+
+
+_AROUND = _Around()
+"""The call of a function of values that is in progress."""
+
+
+def _from(op: Operation | None) -> Iterator[Operation]:
+    while op is not None:
+        yield op
+        op = op.next_op
 
 
 class TracedTensor(Symbol, Tensor):  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -237,14 +294,17 @@ class TracedTensor(Symbol, Tensor):  # pyright: ignore[reportIncompatibleVariabl
     __slots__ = ()
 
 
-def _made(results: Sequence[Any], given: Sequence[Any], call: Callable[[], Call]) -> tuple[Any, ...]:
-    """Tensors of results; the call is recorded where a gradient is wanted, and cut off where it is not."""
-    has_source = any(isinstance(v, Stored) and v._source is not None for v in given)
+def _made(
+    results: Sequence[Any], given: Sequence[Any], call: Callable[[], Call], around: Sequence[Operand] = ()
+) -> tuple[Any, ...]:
+    """Tensors of results; the call is recorded where a gradient is wanted, and cut off where it is not. What is from
+    `around` it are operands behind those that were given."""
+    has_source = bool(around) or any(isinstance(v, Stored) and v._source is not None for v in given)
     if has_source and not MODE.records:
         results = [ops.stop_gradient(v) if is_differentiable(v.dtype) else v for v in results]
     made = tuple([TracedTensor._new(v) for v in results])
     if has_source and MODE.records:
-        record(call(), as_operands(as_tensors(given)), made)
+        record(call(), [*as_operands(as_tensors(given)), *around], made)
     return made
 
 

@@ -59,15 +59,22 @@ def slopes(own: Any, layer: Any, xs: Any, _: Any) -> Any:
     return (found**2).sum()
 
 
+@pytest.mark.parametrize("is_traced", [False, True])
 @pytest.mark.parametrize("function", [scanned, branched, recomputed, computed_inside, slopes])
-def test_tensors_from_around_have_gradients(function: Function) -> None:
+def test_tensors_from_around_have_gradients(function: Function, is_traced: bool) -> None:
     own, theirs = nn.Linear(4, 4), torch.nn.Linear(4, 4)
     own.load_state_dict({name: value.detach().numpy() for name, value in theirs.state_dict().items()})
     own.requires_grad_()
     w, v = tenon.tensor(W, requires_grad=True), torch.tensor(W, requires_grad=True)
-    for _ in range(2):  # a call like one before, too
-        found, expected = function(tenon, own, tenon.tensor(X), w), function(torch, theirs, torch.tensor(X), v)
+
+    def step(xs: Any) -> Any:
+        found = function(tenon, own, xs, w)
         found.backward()
+        return found
+
+    for _ in range(2):  # a call like one before, too
+        found = tenon.trace(step)(tenon.tensor(X)) if is_traced else step(tenon.tensor(X))
+        expected = function(torch, theirs, torch.tensor(X), v)
         expected.backward()
         np.testing.assert_allclose(found.item(), expected.item(), rtol=2e-5)
     for parameter, peer in zip([*own.parameters(), w], [*theirs.parameters(), v], strict=True):
@@ -82,9 +89,7 @@ def test_without_a_record_they_are_arrays() -> None:
     with tenon.no_grad():
         np.testing.assert_allclose(tenon.vmap(layer)(X), expected, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(tenon.vmap(layer)(tenon.tensor(X)).numpy(), expected, rtol=1e-5, atol=1e-6)
-    with pytest.raises(
-        TypeError, match=r"of shape \(4, 4\) that requires a gradient is read from around a func"
-    ):
+    with pytest.raises(TypeError, match=r"of shape \(4, 4\) that requires a gradient is read from around a func"):
         tenon.vmap(layer)(X)
 
 
