@@ -315,4 +315,8 @@ def setting(kind: object, *, default: Any = REQUIRED, choices: tuple[Any, ...] |
         return prop_def(constraint)
     if default is None:
         return opt_prop_def(constraint)
-    return prop_def(constraint, default_value=constraint.attribute(default))
+    try:
+        attribute = constraint.attribute(default)
+    except TypeError as error:
+        raise TypeError(f"setting: the default {error}") from None
+    return prop_def(constraint, default_value=attribute)

@@ -90,7 +90,10 @@ class OpaqueOp(StructuredOp):
                 return kernel
         given = ", ".join(map(str, types))
         refusals = "; ".join(f"{k.name} takes {k.why}" for k in candidates)
-        return f"no kernel for {target} takes ({given}): {refusals}" if refusals else f"has no kernel for {target}"
+        if refusals:
+            return f"no kernel for {target} takes ({given}): {refusals}"
+        trait = "CpuOnly" if target == "cuda" else "CudaOnly"
+        return f"has no kernel for {target}; where it shall have none, say traits = traits_def(Pure(), {trait}())"
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         values, types = flat(operands), [r.type for r in self.results]

@@ -141,8 +141,9 @@ def check(
         refusals = (InferenceError, TypeError, ValueError)  # a function says so in its own way, as kernels do
     _check_variations(report, sample, reference, tolerance, refusals)
     if gradient:
-        _check_derivatives(report, sample.wide())
-        for other in at_kinks(sample.wide()):
+        wide = _widest(report, sample, refusals)
+        _check_derivatives(report, wide)
+        for other in at_kinks(wide):
             with report.trying("kinks", other, refusals):
                 _check_kinks(report, other)
     if sample.op is None or sample.op.has_trait(Pure):
@@ -169,6 +170,15 @@ def _sample(function: Any, operands: Sequence[Any], settings: dict[str, Any]) ->
     return Sample(
         cls.name, cls.apply, map_grouped(_own, [tuple(o) if isinstance(o, list) else o for o in found]), settings, cls
     )
+
+
+def _widest(report: Report, sample: Sample, refusals: tuple[type[Exception], ...]) -> Sample:
+    """The sample in f64, or as it is where that is refused."""
+    wide = sample.wide()
+    with report.trying("gradient in f64", wide, refusals):
+        wide.compiled(*wide.arrays)
+        return wide
+    return sample
 
 
 def _own(x: Any) -> Array:
@@ -344,8 +354,10 @@ def _check_cuda(report: Report, sample: Sample, tolerance: float, device: Device
         LegalizeArithPass().apply(new_context(), mapped)
         text = emit_cuda(mapped)
         report.compared["cuda text"] = 1
-        if kernels(mapped) and nvrtc.why_unavailable() is None:
+        if not kernels(mapped):
+            report.left_out.append("cuda: the text is not compiled: there are no kernels in it")
+        elif (why := nvrtc.why_unavailable()) is not None:
+            report.left_out.append(f"cuda: the text is not compiled: {why}")
+        else:
             nvrtc.compile_cubin(text, "sm_90")
             report.compared["cuda text compiled"] = 1
-        else:
-            report.left_out.append(f"cuda: the text is not compiled: {nvrtc.why_unavailable()}")

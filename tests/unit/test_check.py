@@ -57,8 +57,8 @@ def elementwise(formula: Callable[..., Any], derivative: Callable[..., Any] | No
     return tensor_op(type("ElementwisePlantedOp", (tenon.ElementwiseOp,), members))
 
 
-def opaque(body: str, reference_: Callable[..., Any], needs: Callable[..., bool]) -> Any:
-    """An op with a kernel of LLVM text for f64: `body` is in a loop over elements `%v` at `%at`, for those at `%to`."""
+def opaque(body: str, reference_: Callable[..., Any], needs: Callable[..., bool], kind: str = "double") -> Any:
+    """An op with a kernel of LLVM text for `kind`: `body` is in a loop over elements `%v` at `%at`, for `%to`."""
 
     def text(symbol: str, types: Any, *_: Any) -> str:
         count = int(np.prod(types[0].get_shape()))
@@ -70,10 +70,10 @@ entry:
   br i1 %none, label %done, label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  %at = getelementptr double, ptr %x, i64 %i
-  %to = getelementptr double, ptr %out, i64 %i
-  %v = load double, ptr %at
-  %d = fadd double %v, %v
+  %at = getelementptr {kind}, ptr %x, i64 %i
+  %to = getelementptr {kind}, ptr %out, i64 %i
+  %v = load {kind}, ptr %at
+  %d = fadd {kind} %v, %v
 {body}
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, {count}
@@ -140,6 +140,14 @@ def test_integers_repeated_operands_and_a_device() -> None:
 def test_what_is_refused_is_told() -> None:
     report = check(tenon.max, X, axis=1)
     assert any("no elements (dimensions of size 3 empty" in why for why in report.left_out)
+
+
+def test_a_kernel_for_f32_alone() -> None:
+    is_f32 = lambda types, settings: types[0].element_type == tenon.element_type("f32")  # noqa: E731
+    doubled = opaque("  store float %d, ptr %to", lambda x: x + x, is_f32, "float")
+    report = check(doubled, X.astype(np.float32))
+    assert report.compared["results"] == 1
+    assert any(why.startswith("gradient in f64 (") and "no kernel for llvm takes" in why for why in report.left_out)
 
 
 def test_what_cannot_be_checked() -> None:

@@ -282,6 +282,8 @@ def test_numpy_functions_of_traced_values_are_ops() -> None:
 def test_mistakes_in_definitions_are_named() -> None:
     with pytest.raises(TypeError, match=r"setting: <class 'list'> is no kind of setting \(kinds: int, float"):
         tenon.setting(list)
+    with pytest.raises(TypeError, match=r"^setting: the default 1\.5 is not an integer$"):
+        tenon.setting(int, default=1.5)
     with pytest.raises(TypeError, match=r"Bare: name 'bare' lacks a dialect; write 'mine\.bare'"):
 
         @tenon.tensor_op
