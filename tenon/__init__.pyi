@@ -738,8 +738,8 @@ def mean_variance_normalization(x: _Any, axis: _b.int | _Sequence[_b.int] = ...,
     """`x` less its mean along `axis`, over its standard deviation plus `eps`."""
 def median(x: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
     """The element in the middle of those along `axis`, or of all, when they are sorted: of an even number the lower
-    of the two, as in PyTorch (`quantile(x, 0.5)` is between them, as NumPy's median). Without places: PyTorch's
-    `median(x, dim)` gives these, too."""
+    of the two, as in PyTorch (`quantile(x, 0.5)` is between them, as NumPy's median); NaN if there is any. Without
+    places: PyTorch's `median(x, dim)` gives these, too."""
 def meshgrid(*xs: _Any, indexing: _b.str = ...) -> _Any:
     """Each of the vectors `xs` along an axis of its own, repeated along those of the others."""
 def min(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
@@ -834,9 +834,9 @@ def put_along_axis(x: _Any, indices: _Any = ..., updates: _Any = ..., axis: _b.i
 def qr(x: _Any, mode: _b.str = ..., *, out: _Any = ...) -> _Any:
     """Matrices q (..., m, k) with orthonormal columns and upper triangular ones r (..., k, n) with q r = `x` (..., m,
     n); k is the smaller of m and n in the mode "reduced", and m in the mode "complete"."""
-def quantile(x: _Any, q: _b.float, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+def quantile(x: _Any, q: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
     """What the share `q` of the elements along `axis`, or of all, is at most: between two of them, on the line through
-    both (method 7 of Hyndman and Fan, 1996). NaN counts as the largest."""
+    both (method 7 of Hyndman and Fan, 1996); NaN if there is any. Several shares, in a list, are the first dimension."""
 def rad2deg(x: _Any, *, out: _Any = ...) -> _Any:
     """The angle of `x` radians in degrees."""
 def radians(x: _Any, *, out: _Any = ...) -> _Any:

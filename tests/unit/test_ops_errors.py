@@ -79,6 +79,7 @@ def tensor(*shape: int, dtype: Any = np.float32) -> Value:
         ),
         (lambda: ops.sum(tensor(2, 3), axis=2), "tenon.sum: axis is 2 but the rank is 2"),
         (lambda: ops.sum(tensor(2, 3), axis=(0, -2)), "tenon.sum: axis (0, -2) names a dimension twice at rank 2"),
+        (lambda: ops.median(tensor(0, 3), axis=0), "median: x of shape (0, 3) has no elements to take it of"),
         (
             lambda: ops.max(tensor(2, 0), axis=1),
             "tenon.max: axis 1 of (2, 0) has no elements, and there is no result for none",

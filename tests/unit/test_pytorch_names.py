@@ -128,7 +128,17 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "vstack": (lambda t, x, y: t.vstack((x, y)), (V, W)),
     "fliplr": (lambda t, x: t.fliplr(x), (X,)),
     "median": (lambda t, x: t.median(x), (X,)),
+    "median with NaN": (
+        lambda t, x, m: (t.median(t.where(m, x, float("nan"))), t.where(m, x, 0.0).median()),
+        (X, MASK),
+    ),
     "quantile": (lambda t, x: t.quantile(x, 0.3, dim=1, keepdim=True), (X,)),
+    "quantiles with NaN": (
+        lambda t, x, m: t.quantile(
+            t.where(m, x, float("nan")), t.tensor([0.3, 1.0]) if t is torch else [0.3, 1.0], dim=0, keepdim=True
+        ),
+        (X, MASK),
+    ),
     "clamp_min": (lambda t, x: t.clamp_min(x, 0.1), (X,)),
     "clamp_max": (lambda t, x: x.clamp_max(0.1), (X,)),
     "clamp": (lambda t, x: t.clamp(x, min=-0.5, max=0.5), (X,)),

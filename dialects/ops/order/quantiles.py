@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.types.shapes import normalize_axis
+from tenon.dialects.support.plain_arrays import plain_array
+from tenon.dialects.types.shapes import InferenceError, normalize_axis
 from tenon.dialects.types.types import i64
 
 
@@ -29,35 +32,58 @@ def _kept(found: Any, x: Any, axis: int | None, keepdims: bool) -> Any:
     return ops.expand_dims(found, axis=tuple(range(rank)) if axis is None else normalize_axis(axis, rank, "axis"))
 
 
+def _ordered(x: Any, axis: int | None, what: str) -> Any:
+    """The elements along the axis, or all, in order; raises `InferenceError` where there are none."""
+    rows = _rows(x, axis)
+    if rows.shape[-1] == 0:
+        raise InferenceError(f"{what}: x of shape {shaped(x).shape} has no elements to take it of")
+    return ops.sort(rows, axis=-1)
+
+
+def _or_nan(found: Any, ordered: Any) -> Any:
+    """`found`, or the NaN that is among the elements: it is the last of them."""
+    last = ordered[..., -1]
+    return ops.select(ops.isnan(last), last, found)
+
+
 @tensor_function
 @also_called(dim="axis", keepdim="keepdims", input="x")
-def quantile(x: Any, q: float, axis: int | None = None, keepdims: bool = False) -> Any:
+def quantile(x: Any, q: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     """What the share `q` of the elements along `axis`, or of all, is at most: between two of them, on the line through
-    both (method 7 of Hyndman and Fan, 1996). NaN counts as the largest.
+    both (method 7 of Hyndman and Fan, 1996); NaN if there is any. Several shares, in a list, are the first dimension.
 
     >>> tenon.quantile(np.array([1.0, 2.0, 3.0, 10.0]), 0.5)
+    >>> tenon.quantile(np.array([[1.0, 2.0, 5.0], [3.0, 4.0, 9.0]]), [0.25, 0.5], axis=1)
     """
-    if not 0 <= q <= 1:
-        raise ValueError(f"quantile: q is {q!r} where a number from 0 to 1 is needed")
-    rows = _rows(x, axis)
-    place = q * (rows.shape[-1] - 1)
+    shares = np.asarray(plain_array(q, "quantile: q"), np.float64)
+    if shares.ndim > 1 or not ((shares >= 0) & (shares <= 1)).all():
+        raise ValueError(f"quantile: q is {q!r} where a number from 0 to 1, or a list of such, is needed")
+    ordered = _ordered(x, axis, "quantile")
+    found = [
+        _kept(_or_nan(_between(ordered, share), ordered), x, axis, keepdims) for share in shares.reshape(-1).tolist()
+    ]
+    return ops.stack(found) if shares.ndim else found[0]
+
+
+def _between(ordered: Any, share: float) -> Any:
+    count = ordered.shape[-1]
+    place = share * (count - 1)
     below = int(place)
-    ordered = ops.sort(rows, axis=-1)
-    low, high = ordered[..., below], ordered[..., min(below + 1, rows.shape[-1] - 1)]
-    return _kept(ops.lerp(low, high, place - below) if place != below else low, x, axis, keepdims)
+    low, high = ordered[..., below], ordered[..., min(below + 1, count - 1)]
+    return ops.lerp(low, high, place - below) if place != below else low
 
 
 @tensor_function
 @also_called(dim="axis", keepdim="keepdims", input="x")
 def median(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     """The element in the middle of those along `axis`, or of all, when they are sorted: of an even number the lower
-    of the two, as in PyTorch (`quantile(x, 0.5)` is between them, as NumPy's median). Without places: PyTorch's
-    `median(x, dim)` gives these, too.
+    of the two, as in PyTorch (`quantile(x, 0.5)` is between them, as NumPy's median); NaN if there is any. Without
+    places: PyTorch's `median(x, dim)` gives these, too.
 
     >>> tenon.median(np.array([[1, 5, 2], [4, 0, 9]]), axis=1)
     """
-    rows = _rows(x, axis)
-    return _kept(ops.sort(rows, axis=-1)[..., (rows.shape[-1] - 1) // 2], x, axis, keepdims)
+    ordered = _ordered(x, axis, "median")
+    return _kept(_or_nan(ordered[..., (ordered.shape[-1] - 1) // 2], ordered), x, axis, keepdims)
 
 
 @tensor_function
