@@ -19,11 +19,11 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from tenon.lowering.buffers.alignments import alignments, write_alignments
 from tenon.lowering.function_pass import Change, FunctionPass
+from tenon.lowering.grid_schedules.chained_products import decide_chained_products
 from tenon.lowering.grid_schedules.columns import decide_columns
 from tenon.lowering.grid_schedules.contractions import decide_contraction
 from tenon.lowering.grid_schedules.elementwise import decide_elementwise
 from tenon.lowering.grid_schedules.matrix_instructions import decide_matrix_instructions
-from tenon.lowering.grid_schedules.online_products import decide_online_products
 from tenon.lowering.grid_schedules.rows import decide_rows
 from tenon.lowering.grid_schedules.shared_arguments import shared_arguments, write_shared
 from tenon.lowering.grid_schedules.transposes import decide_transpose
@@ -42,7 +42,7 @@ Decider = Callable[[Nest], Sequence[Step] | str]
 DECIDERS: dict[str, Decider] = {
     "transposes": decide_transpose,
     "elementwise": decide_elementwise,
-    "online products": decide_online_products,
+    "chained products": decide_chained_products,
     "warpgroup instructions": decide_warpgroup_instructions,
     "matrix instructions": decide_matrix_instructions,
     "contractions": decide_contraction,

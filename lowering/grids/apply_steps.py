@@ -18,8 +18,8 @@ from xdsl.ir import Operation
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.grids.atomic_updates import AtomicCode, atomic_monoid
-from tenon.lowering.grids.online_code import OnlineCode
 from tenon.lowering.grids.owner_updates import OwnerCode
+from tenon.lowering.grids.pieces_code import OnlineCode, PiecesCode
 from tenon.lowering.grids.statement_code import StatementCode
 from tenon.lowering.grids.thread_code import ThreadCode
 from tenon.lowering.grids.update_code import match_updates, write_code
@@ -93,8 +93,7 @@ def write_nest(function: func.FuncOp, nest: Nest) -> None:
             op.detach()
             replaced.append(op)
     returned.detach()
-    writer = StatementCode if nest.online is None else OnlineCode
-    writer(nest, ThreadCode(nest, entry)).emit_all()
+    _writer(nest)(nest, ThreadCode(nest, entry)).emit_all()
     entry.add_op(returned)
     for op in reversed(replaced):
         op.erase()
@@ -102,6 +101,12 @@ def write_nest(function: func.FuncOp, nest: Nest) -> None:
         function.attributes[name] = DenseArrayBase.from_list(i64, (nest.count(*binds), 1, 1))
     if not wide:
         function.attributes[INDEX_BITS] = IntegerAttr(32, i64)
+
+
+def _writer(nest: Nest) -> type[StatementCode]:
+    if nest.pieces is None:
+        return StatementCode
+    return PiecesCode if nest.pieces.maximum is None else OnlineCode
 
 
 def _needs_wide_indices(function: func.FuncOp, nest: Nest) -> bool:

@@ -61,17 +61,21 @@ class MatrixProducts:
     def add(self, sums: Registers) -> None:
         """Add the products of one iteration of the depth, where the loops around are."""
         first = {loop.name: Position() for loop in (*self._inside, self.row, self.column)}
-        if isinstance(self.left, SharedTile):
-            with self.code.at(first):
-                self._multiply(self._rows_of(self.left), self._columns_of_right(), sums)
-            return
         depth, left = self.contraction.depth, self.left
+        if isinstance(left, SharedTile) and not depth.unrolled:
+            with self.code.at(first):
+                self._multiply(self._rows_of(left), self._columns_of_right(), sums)
+            return
         dealt = [loop for loop in self.code.nest.loops_of([depth.axis]) if loop.bind is Bind.LANE or loop.vector]
+        first |= {loop.name: Position() for loop in dealt}
 
         def piece(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
-            a = self._rows_in_registers(left, at.scaled(2))
-            with self.code.at(first | {loop.name: Position() for loop in dealt} | {depth.name: at.scaled(2)}):
-                self._multiply(a, self._columns_of_right(), sums)
+            rows = None if isinstance(left, SharedTile) else self._rows_in_registers(left, at.scaled(2))
+            with self.code.at(first | {depth.name: at.scaled(2)}):
+                if isinstance(left, SharedTile):
+                    rows = self._rows_of(left)
+                assert rows is not None
+                self._multiply(rows, self._columns_of_right(), sums)
             return ()
 
         self.code.builder.sequential(Steps(0, depth.extent // 2), (), piece)

@@ -5,7 +5,8 @@ Several loops may be bound alike: their iterations are numbered together, the la
 bound loop is combined across threads: along `lane` by shuffles, along `warp` and `block` in shared memory.
 
 With `like=j`, the loop has the threads that loop `j` has, for statements that are not along the axis of that one: each
-thread has elements of both. A statement along both axes has to be a contraction, whose instruction exchanges them.
+thread has elements of both. A statement along both axes, or one that reduces the axis of the loop, has to be a
+contraction, whose instruction exchanges them.
 """
 
 from __future__ import annotations
@@ -57,8 +58,6 @@ class BindLoop(Step):
             return f"loop {self.like} is not bound to lanes of its own"
         if loop.extent != other.extent:
             return f"loops {self.loop} and {self.like} have {loop.extent} and {other.extent} iterations"
-        if any(loop.axis in statement.reduced for statement in nest.statements):
-            return f"axis {loop.axis} is reduced"
         return f"axis {loop.axis} has both loops" if loop.axis == other.axis else None
 
     def apply(self, nest: Nest) -> None:

@@ -12,11 +12,16 @@ The operands are fragments, which `ldmatrix` loads from shared memory: its rows 
 axis or, for elements of 2 bytes, along the other one. Elements of 8 bytes are loaded as they are, two at a time where
 neighbours are along the reduced axis.
 
+Which of both axes of the result has the rows is told by the lanes; in memory either may come first.
+
 The rows may also be the result of such a product, or what was made of it, in registers: sums are dealt out as elements
 of 2 bytes of a left operand are, matrices of 8 columns being one of 16. So `contract(ju, mma)` of the loop above, which
 is written out, does two of its iterations at once, and columns of this product have the lanes of `jl`:
 
     split(l.., 8) -> lu, lf    split(lf, 2) -> ll, lv   unroll(lu)   bind(ll, lane, like=jl)   vectorize(lv)
+
+An axis along which one product has its columns, dealt out so, and that another one reduces, is contracted in the same
+way: `contract(lu, mma)`.
 """
 
 from __future__ import annotations
@@ -51,7 +56,7 @@ IN_EITHER_ORDER = (TRANSPOSABLE, WIDE)
 
 @dataclass(frozen=True)
 class Contract(Step):
-    """Have the instruction `by` do all iterations of `loop` at once."""
+    """Have the instruction `by` do all iterations of `loop` at once, for each product that sums along its axis."""
 
     name = "contract"
 
@@ -64,20 +69,20 @@ class Contract(Step):
         loop = nest.loop(self.loop)
         if not loop.in_order and not loop.unrolled:
             return f"loop {self.loop} is bound or written out"
-        statement = _statement(nest, loop)
-        if statement is None:
+        statements = _statements(nest, loop)
+        if not statements:
             return f"no statement reduces axis {loop.axis}"
-        if (known := nest.contraction_of(statement)) is not None:
+        if (known := nest.contraction_of(statements[0])) is not None:
             return f"loop {known.depth.name} is contracted already"
         by_warpgroups = self.by == WGMMA
-        is_alone = not nest.contractions and nest.online is None and loop.in_order
+        is_alone = not nest.contractions and nest.pieces is None and loop.in_order and len(statements) == 1
         if any(other.in_flight for other in nest.contractions) or (by_warpgroups and not is_alone):
             return f"{WGMMA} is for one product of a kernel, along a loop in order"
         obstacles = warpgroup_obstacles if by_warpgroups else self._obstacles
-        return next(obstacles(nest, statement, loop), None)
+        return next((obstacle for statement in statements for obstacle in obstacles(nest, statement, loop)), None)
 
     def _obstacles(self, nest: Nest, statement: NestStatement, loop: Loop) -> Iterator[str]:
-        product, instruction = matrix_product(statement), matrix_instruction(statement, nest.machine)
+        product, instruction = _dealt(nest, statement), matrix_instruction(statement, nest.machine)
         if isinstance(product, str) or isinstance(instruction, str):
             yield product if isinstance(product, str) else str(instruction)
             return
@@ -90,12 +95,15 @@ class Contract(Step):
         rows, depth = instruction.fragments["a"].shape
         columns = instruction.fragments["b"].shape[1]
         yield from _fragment_obstacles(nest, product, rows, columns)
+        in_memory = not nest.writers(product.left.buffer)
         if loop.unrolled:
-            yield from _result_obstacles(nest, product, loop, depth)
-        else:
-            if (loop.extent, loop.stride) != (depth, 1):
-                takes = f"{instruction.name} takes {depth} neighbours along {loop.axis}"
-                yield f"{takes}, loop {self.loop} has {loop.extent}"
+            yield from _dealt_obstacles(nest, product, loop, depth)
+        elif not in_memory:
+            yield f"loop {self.loop} is not written out, and {nest.name_of(product.left.buffer)} is in registers"
+        elif (loop.extent, loop.stride) != (depth, 1):
+            takes = f"{instruction.name} takes {depth} neighbours along {loop.axis}"
+            yield f"{takes}, loop {self.loop} has {loop.extent}"
+        if in_memory:
             yield from _operand_obstacles(nest, statement, product.left, product.row, loop.axis)
         yield from _operand_obstacles(nest, statement, product.right, product.column, loop.axis)
 
@@ -103,22 +111,37 @@ class Contract(Step):
         loop = nest.loop(self.loop)
         depth = loop if loop.unrolled else replaced(loop, contracted=True)
         nest.change(self.loop, depth)
-        statement = _statement(nest, loop)
-        assert statement is not None
-        product = matrix_product(statement)
+        for statement in _statements(nest, loop):
+            nest.contractions.append(self._contraction(nest, statement, depth))
+
+    def _contraction(self, nest: Nest, statement: NestStatement, depth: Loop) -> Contraction:
+        product = matrix_product(statement) if self.by == WGMMA else _dealt(nest, statement)
         assert isinstance(product, MatrixProduct)
         if self.by == WGMMA:
             instruction = warpgroup_instruction(statement, nest.machine, columns_of(nest, product))
         else:
             instruction = matrix_instruction(statement, nest.machine)
         assert isinstance(instruction, Instruction)
-        nest.contractions.append(Contraction(statement, instruction, product.left, product.right, depth))
+        return Contraction(statement, instruction, product.left, product.right, depth)
 
 
-def _statement(nest: Nest, loop: Loop) -> NestStatement | None:
-    """The statement that reduces a loop, the one of them that is a product if there is one."""
+def _statements(nest: Nest, loop: Loop) -> list[NestStatement]:
+    """The products that reduce a loop, or what else does."""
     reducing = [s for s in nest.statements if loop.axis in s.reduced]
-    return next((s for s in reducing if isinstance(matrix_product(s), MatrixProduct)), next(iter(reducing), None))
+    return [s for s in reducing if isinstance(matrix_product(s), MatrixProduct)] or reducing[:1]
+
+
+def _dealt(nest: Nest, statement: NestStatement) -> MatrixProduct | str:
+    """The product that a statement is, with the rows along the axis that has eight lanes where the other one has
+    four."""
+    product = matrix_product(statement)
+    if isinstance(product, str):
+        return product
+    lanes = [
+        [loop.extent for loop in nest.loops_of([axis]) if loop.bind is Bind.LANE]
+        for axis in (product.row, product.column)
+    ]
+    return product.turned() if lanes == [[4], [8]] else product
 
 
 def _fragment_obstacles(nest: Nest, product: MatrixProduct, rows: int, columns: int) -> Iterator[str]:
@@ -143,19 +166,21 @@ def _fragment_obstacles(nest: Nest, product: MatrixProduct, rows: int, columns: 
         yield f"the two elements along {product.column} are a vector"
 
 
-def _result_obstacles(nest: Nest, product: MatrixProduct, loop: Loop, depth: int) -> Iterator[str]:
-    """What is against having rows in registers as a result of products is dealt out."""
+def _dealt_obstacles(nest: Nest, product: MatrixProduct, loop: Loop, depth: int) -> Iterator[str]:
+    """What is against reducing an axis that is dealt out as the columns of a result of products are, which rows are
+    that are in registers."""
     name, access, loops = nest.name_of(product.left.buffer), product.left.access, nest.loops_of([loop.axis])
-    if not nest.writers(product.left.buffer) or nest.space(product.left.buffer) is not Space.REGISTERS:
-        yield f"{name} is not kept in registers"
+    if nest.writers(product.left.buffer):
+        if nest.space(product.left.buffer) is not Space.REGISTERS:
+            yield f"{name} is not kept in registers"
+        if access.element_bytes != 4:
+            yield f"elements of {name} have {access.element_bytes} bytes, those of sums 4"
     lanes = [(known.extent, known.stride) for known in loops if known.bind is Bind.LANE]
     inner = [(known.extent, known.stride) for known in loops if known.written_out and known is not loop]
-    if lanes != [(4, 2)] or inner != [(2, 1)] or loop.stride != 8 or loop.extent % 2:
+    if lanes != [(4, 2)] or inner != [(2, 1)] or 2 * loop.stride != depth or loop.extent % 2:
         yield f"{name} is not dealt out along {loop.axis} as matrices of {depth} columns"
     if any(known.stride % depth for known in loops if known.in_order):
         yield f"a piece begins at multiples of {depth} along {loop.axis}"
-    if access.element_bytes != 4:
-        yield f"elements of {name} have {access.element_bytes} bytes, those of sums 4"
 
 
 def _operand_obstacles(

@@ -172,15 +172,16 @@ class Contraction:
 
 
 @dataclass(frozen=True)
-class Online:
-    """Rows that are gone through once, in pieces, which are the iterations of `loop`: `maximum` finds the largest
-    element of a row, and `sums` are of what was divided by its exponential. Of these nothing is left outside of the
-    band of axes `visible`, if there is one."""
+class Pieces:
+    """What is gone through once, in pieces, which are the iterations of `loop`: all statements along its axis do one
+    piece before the next, and `sums` go on. Outside of the band of axes `visible`, if there is one, nothing is added to
+    them. Where there is a `maximum`, which finds the largest element of a row, they are of what was divided by its
+    exponential."""
 
     loop: str
-    maximum: NestStatement
     sums: tuple[NestStatement, ...]
     visible: VisibleAxes | None = None
+    maximum: NestStatement | None = None
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,7 @@ class Nest:
     tiles: dict[SSAValue, Tile] = field(default_factory=dict)
     """Of the buffers that a block has parts of in shared memory."""
     contractions: list[Contraction] = field(default_factory=list)
-    online: Online | None = None
+    pieces: Pieces | None = None
 
     @staticmethod
     def of(kernel: Kernel, machine: Gpu) -> Nest:
@@ -317,7 +318,8 @@ class Nest:
             how += [f"as {loop.like}"] if loop.like else []
             by = [known.instruction.name for known in self.contractions if known.depth.name == loop.name]
             how = by if loop.contracted else [*how, *by]
-            how += ["online"] if self.online is not None and self.online.loop == loop.name else []
+            if self.pieces is not None and self.pieces.loop == loop.name:
+                how.append("pieces" if self.pieces.maximum is None else "online")
             how = ["in turns"] if loop.rotated else how
             how += [f"{loop.stages} stages"] if loop.stages > 1 else []
             lines.append(f"  loop {loop.name} < {loop.extent}: {', '.join(how)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, i8, i32
@@ -33,6 +33,10 @@ class MatrixProduct:
     left: NestAccess
     right: NestAccess
     around: tuple[str, ...] = ()
+
+    def turned(self) -> MatrixProduct:
+        """The same with rows and columns exchanged."""
+        return replace(self, row=self.column, column=self.row, left=self.right, right=self.left)
 
     def others(self, nest: Nest) -> list[str]:
         """The axes of which each iteration is a product of its own."""

@@ -13,8 +13,8 @@ from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.contract import Contract
 from tenon.lowering.steps.inline import Inline
 from tenon.lowering.steps.nest import Nest, NestError
-from tenon.lowering.steps.online import OnlineStep
 from tenon.lowering.steps.pack import Pack
+from tenon.lowering.steps.pieces import OnlineStep, PiecesStep
 from tenon.lowering.steps.pipeline import Pipeline
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.rotate import Rotate
@@ -25,7 +25,10 @@ from tenon.lowering.steps.vectorize import Vectorize
 
 STEPS: dict[str, type[Step]] = {
     step.name: step
-    for step in (Split, Reorder, BindLoop, Unroll, Vectorize, Rotate, Pack, Contract, OnlineStep, Pipeline, Inline)
+    for step in (
+        *(Split, Reorder, BindLoop, Unroll, Vectorize, Rotate),
+        *(Pack, Contract, PiecesStep, OnlineStep, Pipeline, Inline),
+    )
 }
 
 ATTRIBUTE = "schedule"

@@ -49,12 +49,13 @@ def _obstacles(nest: Nest) -> Iterator[str]:
     if tiles + sums > nest.machine.largest_shared:
         parts = [f"{what} take {n} bytes" for what, n in (("tiles", tiles), ("sums across threads", sums)) if n]
         yield f"{' and '.join(parts)} of shared memory of {nest.machine.largest_shared}"
+    yield from _like_reductions(nest)
     yield from _fragments_obstacles(nest)
     yield from _rotation_obstacles(nest)
     written = {output.buffer for statement in nest.statements for output in statement.outputs}
     shared = nest.shared_in_order()
-    if nest.online is not None:  # statements along its axis run piece by piece
-        shared.append(nest.loop(nest.online.loop))
+    if nest.pieces is not None:  # statements along its axis run piece by piece
+        shared.append(nest.loop(nest.pieces.loop))
     yield from _like_obstacles(nest)
     for number, statement in enumerate(nest.statements):
         inline = all(nest.space(output.buffer) is Space.INLINE for output in statement.outputs)
@@ -93,6 +94,14 @@ def _fragments_obstacles(nest: Nest) -> Iterator[str]:
             yield f"runs of {name} trade places in shared memory, which only fragments are loaded from"
         elif nest.tiles[access.buffer].panel:
             yield f"{name} is in panels in shared memory, which only wgmma reads"
+
+
+def _like_reductions(nest: Nest) -> Iterator[str]:
+    """What is against reducing along loops that have the threads of others: no instruction does it."""
+    for loop in (loop for loop in nest.loops if loop.like):
+        for number, statement in enumerate(nest.statements):
+            if loop.axis in statement.reduced and nest.contraction_of(statement) is None:
+                yield f"statement {number} reduces axis {loop.axis}, whose loop {loop.name} has threads of another one"
 
 
 def _like_obstacles(nest: Nest) -> Iterator[str]:

@@ -1,5 +1,5 @@
-"""Rows that are gone through once, in pieces: what is known of the pieces so far is in registers, and what was added up
-is made smaller when a piece has a larger element than those before (the step `online`)."""
+"""Statements along an axis that run piece by piece: what is known of the pieces so far is in registers (the step
+`pieces`), and what was added up is made smaller when a piece has a larger element than those before (`online`)."""
 
 from __future__ import annotations
 
@@ -15,58 +15,56 @@ from tenon.lowering.grids.thread_code import Registers
 from tenon.lowering.kernels.masked_range import Visible, visible_limits
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.loop_ir.builder import INDEX, Limits, Position, Span
-from tenon.lowering.steps.nest import THREADS, Loop, NestStatement, Online, VisibleAxes
+from tenon.lowering.steps.nest import THREADS, Loop, NestStatement, Pieces, VisibleAxes
 from tenon.lowering.steps.products import factor_of
 
 _EQUAL = 1  # the predicate oeq of arith.cmpf
 
 
-class OnlineCode(StatementCode):
+class PiecesCode(StatementCode):
     """Writes statements of which those along an axis run piece by piece."""
 
     def _emit_statements(self) -> None:
-        online = self.nest.online
-        assert online is not None
-        loop = self.nest.loop(online.loop)
+        pieces = self.nest.pieces
+        assert pieces is not None
+        loop = self.nest.loop(pieces.loop)
         along = [statement for statement in self.nest.statements if loop.axis in statement.axes]
         for statement in along:
             self._approximate(statement)
-        behind = self.nest.statements.index(along[-1]) + 1
-        before = self.nest.statements[: self.nest.statements.index(along[0])]
+        first = self.nest.statements.index(along[0])
+        before, others = self.nest.statements[:first], self.nest.statements[first:]
+        behind = [statement for statement in others if loop.axis not in statement.axes]
         self._emit_each(before)
-        if not self._is_read(online.maximum, self.nest.statements[behind:]):
-            # What is NaN has exponentials that are: the largest of the others is enough.
-            _allow(online.maximum, arith.MaximumfOp, arith.FastMathFlag.NO_NANS)
-        rows = _Rows(self, online)
+        rows = self._rows(pieces, behind)
         outside = self.held
 
         def piece() -> None:
             self.held = dict(outside)
             for statement in along:
-                if statement is online.maximum:
-                    self._emit(statement)
-                    rows.meet(self.held[statement.outputs[0].place])
-                    self.held[statement.outputs[0].place] = rows.shown
-                elif statement in online.sums:
-                    self._add_up(statement, rows)
-                else:
-                    self._emit_each([statement])
+                self._emit_along(statement, rows)
 
-        if online.visible is not None:
-            self.copies.limits[loop.name] = self._limits(loop, online.visible)
+        if pieces.visible is not None:
+            self.copies.limits[loop.name] = self._limits(loop, pieces.visible)
         self.copies.over([loop], piece)
         self.held = outside | rows.results()
-        self._emit_each(self.nest.statements[behind:])
+        self._emit_each(behind)
 
-    def _is_read(self, statement: NestStatement, others: Sequence[NestStatement]) -> bool:
-        """Whether some of the `others` reads the result of a statement."""
-        buffers = [access.buffer for other in others for access in other.inputs if access.access.is_used]
-        return statement.outputs[0].buffer in buffers
+    def _rows(self, pieces: Pieces, behind: Sequence[NestStatement]) -> Sums:
+        """What registers have of the pieces so far; `behind` are the statements that follow the last one."""
+        return Sums(self, pieces)
+
+    def _emit_along(self, statement: NestStatement, rows: Sums) -> None:
+        """What one piece has of a statement."""
+        if statement in rows.pieces.sums:
+            self._add_up(statement, rows)
+        else:
+            self._emit_each([statement])
 
     def _approximate(self, statement: NestStatement) -> None:
         """Allow an approximation of exponentials that a product rounds to elements of 2 bytes, whose error is many
         times that of the approximation."""
-        operands = [known for known in self.nest.contractions if known.left.place == statement.outputs[0].place]
+        places = {output.place for output in statement.outputs}
+        operands = [known for known in self.nest.contractions if known.left.place in places]
         if any(isinstance(factor_of(known.statement, known.left).owner, arith.TruncFOp) for known in operands):
             _allow(statement, math.ExpOp, arith.FastMathFlag.APPROX_FUNC)
 
@@ -85,24 +83,47 @@ class OnlineCode(StatementCode):
         lower, upper = elements[0], builder.index(Position(((elements[1], 1),), loop.stride - 1))
         return builder.pure(arith.DivUIOp, (lower, size), INDEX), builder.pure(arith.DivUIOp, (upper, size), INDEX)
 
-    def _add_up(self, statement: NestStatement, rows: _Rows) -> None:
+    def _add_up(self, statement: NestStatement, rows: Sums) -> None:
         """Add what a piece has to a sum."""
         total, output = rows.sums[statement.outputs[0].place], statement.outputs[0]
         products = self.products_of(statement)
         code = self.code
         if products is not None:
-            code.over(total.loops, partial(rows.shrink, total))
+            rows.prepare(total)
             products.add(total)
             return
         self._emit(statement)
         part = self.held[output.place]
+        rows.prepare(total)
 
         def add() -> None:
-            rows.shrink(total)
             before, more = (code.load(array.memref, code.register(array)) for array in (total, part))
             code.store(code.value(arith.AddfOp(before, more)), total.memref, code.register(total))
 
         code.over(total.loops, add)
+
+
+class OnlineCode(PiecesCode):
+    """Writes statements of which those along an axis run piece by piece, beside the largest element of those so far."""
+
+    def _rows(self, pieces: Pieces, behind: Sequence[NestStatement]) -> Sums:
+        assert pieces.maximum is not None
+        if not self._is_read(pieces.maximum, behind):
+            # What is NaN has exponentials that are: the largest of the others is enough.
+            _allow(pieces.maximum, arith.MaximumfOp, arith.FastMathFlag.NO_NANS)
+        return _Rows(self, pieces, pieces.maximum)
+
+    def _is_read(self, statement: NestStatement, others: Sequence[NestStatement]) -> bool:
+        """Whether some of the `others` reads the result of a statement."""
+        buffers = [access.buffer for other in others for access in other.inputs if access.access.is_used]
+        return statement.outputs[0].buffer in buffers
+
+    def _emit_along(self, statement: NestStatement, rows: Sums) -> None:
+        super()._emit_along(statement, rows)
+        if statement is rows.pieces.maximum:
+            assert isinstance(rows, _Rows)
+            rows.meet(self.held[statement.outputs[0].place])
+            self.held[statement.outputs[0].place] = rows.shown
 
 
 def _allow(statement: NestStatement, kind: type[Operation], flag: arith.FastMathFlag) -> None:
@@ -112,32 +133,48 @@ def _allow(statement: NestStatement, kind: type[Operation], flag: arith.FastMath
             op.properties["fastmath"] = arith.FastMathFlagsAttr([flag])
 
 
-class _Rows:
-    """What registers have of the pieces so far: the largest elements, and sums."""
+class Sums:
+    """What registers have of the pieces so far: `sums` by place."""
 
-    def __init__(self, writer: StatementCode, online: Online) -> None:
-        self.code, self._maximum = writer.code, online.maximum.outputs[0]
-        code = self.code
+    def __init__(self, writer: StatementCode, pieces: Pieces) -> None:
+        self.code, self.pieces = writer.code, pieces
+        self.sums: dict[tuple[object, ...], Registers] = {}
+        for statement in pieces.sums:
+            (output,) = statement.outputs
+            array = writer.accumulators(statement, output)
+            self.fill(array, self.code.zero(element_type(output.access.buffer)))
+            self.sums[output.place] = array
+
+    def fill(self, array: Registers, value: SSAValue) -> None:
+        """Give all registers of an array a value."""
+        self.code.over(array.loops, lambda: self.code.store(value, array.memref, self.code.register(array)))
+
+    def results(self) -> dict[tuple[object, ...], Registers]:
+        """What registers hold behind the last piece, by place."""
+        return dict(self.sums)
+
+    def prepare(self, total: Registers) -> None:
+        """Make a sum what a piece is added to."""
+
+
+class _Rows(Sums):
+    """The same beside the largest elements."""
+
+    def __init__(self, writer: StatementCode, pieces: Pieces, maximum: NestStatement) -> None:
+        self._maximum = maximum.outputs[0]
+        code = writer.code
         element = element_type(self._maximum.access.buffer)
         assert isinstance(element, AnyFloat)
         loops = code.nest.loops_of(self._maximum.axes)
         self._largest, self.shown, self._factor = [code.registers(element, loops) for _ in range(3)]
         """The largest elements; what is subtracted in their place, a number; what sums are multiplied by."""
         self._none = code.constant(FloatAttr(float("-inf"), element), element)
-        initial = online.maximum.statement.initial[0]
-        self._fill(self._largest, self._none if initial is None else initial)
-        self.sums: dict[tuple[object, ...], Registers] = {}
-        for statement in online.sums:
-            (output,) = statement.outputs
-            array = writer.accumulators(statement, output)
-            self._fill(array, code.zero(element_type(output.access.buffer)))
-            self.sums[output.place] = array
-
-    def _fill(self, array: Registers, value: SSAValue) -> None:
-        self.code.over(array.loops, lambda: self.code.store(value, array.memref, self.code.register(array)))
+        self.code = code
+        initial = maximum.statement.initial[0]
+        self.fill(self._largest, self._none if initial is None else initial)
+        super().__init__(writer, pieces)
 
     def results(self) -> dict[tuple[object, ...], Registers]:
-        """What registers hold behind the last piece, by place."""
         return {self._maximum.place: self._largest, **self.sums}
 
     def meet(self, piece: Registers) -> None:
@@ -157,8 +194,11 @@ class _Rows:
 
         code.over(self._largest.loops, row)
 
-    def shrink(self, total: Registers) -> None:
-        """Multiply the sum that the thread is at by what its row is worth now."""
+    def prepare(self, total: Registers) -> None:
+        """Multiply a sum by what its rows are worth now."""
+        self.code.over(total.loops, partial(self._shrink, total))
+
+    def _shrink(self, total: Registers) -> None:
         code = self.code
         factor = code.load(self._factor.memref, code.register(self._factor))
         value = code.load(total.memref, code.register(total))

@@ -1,0 +1,164 @@
+"""Products of matrices that are made of others, without what is between in memory: softmax(Q Kᵀ) V, and the gradients
+of that, from scores that are computed again.
+
+A warp has rows of scores, a block several warps; columns go through shared memory in pieces, the next one being copied
+while one is used. Scores of a piece are in the registers of the threads that have the sums, where they become the left
+operand of further products as they are; these go on from piece to piece (`pieces`), and so do maxima and sums of rows
+(`online`). Of a gradient that sums along rows the rows are queries, as in memory; of one that sums along columns they
+are keys. (T. Dao, "FlashAttention-2", 2023.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from tenon.lowering.grid_schedules.contractions import packed_results
+from tenon.lowering.grid_schedules.matrix_instructions import cut_rows, dealt_columns, is_asynchronous, packed_operand
+from tenon.lowering.steps.bind import BindLoop
+from tenon.lowering.steps.contract import Contract
+from tenon.lowering.steps.nest import Nest, NestAccess
+from tenon.lowering.steps.pack import ASYNC
+from tenon.lowering.steps.pieces import OnlineStep, PiecesStep
+from tenon.lowering.steps.pipeline import Pipeline
+from tenon.lowering.steps.products import MatrixProduct, matrix_instruction, matrix_product
+from tenon.lowering.steps.reorder import Reorder
+from tenon.lowering.steps.split import Split
+from tenon.lowering.steps.step import Step
+
+WARPS = 4
+"""Of a block."""
+MATRIX = (16, 8)
+"""Rows and columns of the result of an instruction."""
+SIZES = ((32, 64), (32, 32), (16, 64), (16, 32))
+"""Rows of a warp and columns of a piece, the best first: for each row that a warp has, it loads columns once less."""
+SUMS = 64
+"""Sums of a product that goes on from piece to piece which a thread has, at most."""
+SHARE = 5 / 8
+"""Of what a thread can hold what sums of all products take at most; fragments, places and row numbers need the rest."""
+
+
+def decide_chained_products(nest: Nest) -> Sequence[Step] | str:
+    """Steps for products of which some multiply rows that are made of the others."""
+    found: list[MatrixProduct] = []
+    for statement in nest.statements:
+        product = matrix_product(statement)
+        if isinstance(product, str):
+            continue
+        instruction = matrix_instruction(statement, nest.machine)
+        if isinstance(instruction, str):
+            return instruction
+        found.append(product)
+    if len(found) < 2:
+        return f"{len(found)} products of matrices, expected two or more"
+    if any(product.around for product in found):
+        return "products are summed up along windows"
+    made = [[access for access in (p.left, p.right) if nest.writers(access.buffer)] for p in found]
+    firsts = [product for product, accesses in zip(found, made, strict=True) if not accesses]
+    seconds = [
+        product if accesses[0] is product.left else product.turned()
+        for product, accesses in zip(found, made, strict=True)
+        if len(accesses) == 1
+    ]
+    if len(firsts) + len(seconds) < len(found) or not firsts or not seconds:
+        return "a product has not one operand that is made of others"
+    row, column = seconds[0].row, seconds[0].reduced
+    if any((product.row, product.reduced) != (row, column) for product in seconds):
+        return "products of what is made of others sum along several axes"
+    if any({product.row, product.column} != {row, column} for product in firsts):
+        return "a product does not multiply rows that are made of the others"
+    turned = [product if product.row == row else product.turned() for product in firsts]
+    return _Steps(nest, row, column, turned, seconds).all()
+
+
+@dataclass(frozen=True)
+class _Steps:
+    nest: Nest
+    row: str
+    column: str
+    firsts: list[MatrixProduct]
+    seconds: list[MatrixProduct]
+
+    def all(self) -> list[Step]:
+        nest, row, column = self.nest, self.row, self.column
+        depths, heads = (list(dict.fromkeys(axes)) for axes in (self.depths, self.heads))
+        own = dict.fromkeys((*depths, *heads))
+        others = [axis for axis in nest.extents if axis not in (row, column, *own)]
+        order = (*others, row, column, *own)
+        steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
+        steps += [BindLoop(axis, "grid") for axis in others]
+        rows, columns = self.sizes()
+        steps += cut_rows(row, rows * WARPS, rows)
+        steps += [Split(column, columns, (f"{column}o", f"{column}b")), *dealt_columns(f"{column}b", column)]
+        for axis in own:
+            steps += self._cut(axis, is_depth=axis in depths, is_head=axis in heads)
+        sizes = {row: rows * WARPS, column: columns, **{axis: self._whole(axis) for axis in own}}
+        steps += self._packed(sizes)
+        for depth in depths:
+            steps.append(Contract(f"{depth}u" if depth in heads else f"{depth}f", "mma"))
+        steps.append(Contract(f"{column}u", "mma"))
+        steps.append(PiecesStep(f"{column}o") if self.is_summed else OnlineStep(f"{column}o"))
+        return [*steps, Pipeline(f"{column}o", 2)] if nest.extents[column] > columns else steps
+
+    @property
+    def depths(self) -> list[str]:
+        return [product.reduced for product in self.firsts]
+
+    @property
+    def heads(self) -> list[str]:
+        return [product.column for product in self.seconds]
+
+    @property
+    def is_summed(self) -> bool:
+        """Whether all that goes on from piece to piece are products."""
+        products = {id(product.statement) for product in self.seconds}
+        return all(id(s) in products for s in self.nest.statements if self.column in s.reduced)
+
+    def sizes(self) -> tuple[int, int]:
+        """Rows of a warp and columns of a piece: as many as all sums of products stay in registers."""
+        heads, machine = [self._whole(axis) for axis in self.heads], self.nest.machine
+
+        def fits(rows: int, columns: int) -> bool:
+            numbers = rows * (sum(heads) + columns * len(self.firsts))
+            share = SHARE * (machine.thread_registers + 1)
+            return rows * max(heads) <= SUMS * machine.warp and numbers <= share * machine.warp
+
+        return next((sizes for sizes in SIZES if fits(*sizes)), SIZES[-1])
+
+    def _whole(self, axis: str) -> int:
+        """The extent of an axis in whole matrices."""
+        matrix = MATRIX[0] if axis in self.depths else MATRIX[1]
+        return -(-self.nest.extents[axis] // matrix) * matrix
+
+    def _cut(self, axis: str, *, is_depth: bool, is_head: bool) -> list[Step]:
+        """Steps that cut an axis that is reduced, whose elements are columns of results, or both."""
+        if not is_head:
+            return [Split(axis, MATRIX[0], (f"{axis}u", f"{axis}f"))]
+        dealt = dealt_columns(axis, axis, like=f"{self.column}l")
+        if not is_depth or self.nest.extents[axis] % MATRIX[0] == 0:
+            return dealt
+        whole = f"{axis}w", f"{axis}b"  # one piece, of whole matrices
+        return [
+            Split(axis, self._whole(axis), whole),
+            BindLoop(whole[0], "warp"),
+            *dealt_columns(whole[1], axis, like=f"{self.column}l"),
+        ]
+
+    def _packed(self, sizes: dict[str, int]) -> list[Step]:
+        """Steps that copy operands to shared memory, those along columns piece by piece, and load other arguments."""
+        nest, operands = self.nest, dict[SSAValue, tuple[NestAccess, str, str]]()
+        for product in self.firsts:
+            for access, axis in ((product.left, self.row), (product.right, self.column)):
+                operands.setdefault(access.buffer, (access, axis, product.reduced))
+        for product in self.seconds:
+            operands.setdefault(product.right.buffer, (product.right, product.column, product.reduced))
+        known = list(operands.values())
+        copies = ASYNC if all(is_asynchronous(nest, *operand) for operand in known) else ""
+        steps: list[Step] = []
+        for access, axis, reduced in known:
+            at = f"{self.column}o" if self.column in (axis, reduced) else ""
+            tile = {axis: sizes[axis], reduced: sizes[reduced]}
+            steps += packed_operand(nest, access, tile, reduced, at, copies)
+        return steps + packed_results(nest, list(operands))
