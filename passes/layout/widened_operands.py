@@ -47,9 +47,12 @@ def take_narrow_operands(block: Block, *, halves: bool = False) -> Widened:
 
 
 def _cast_last(operand: SSAValue, user: Operation, replaced: dict[Operation, None]) -> SSAValue:
-    """A reshape of a cast as a cast of a reshape; what this takes the place of is `replaced`, users first."""
+    """A reshape of a cast that widens as a cast of a reshape; what this takes the place of is `replaced`, users
+    first."""
     reshape = operand.owner
     if not isinstance(reshape, ReshapeOp) or not isinstance(cast := reshape.operands[0].owner, CastOp):
+        return operand
+    if not _widens(cast, True):
         return operand
     assert user.parent is not None
     replaced.update({reshape: None, cast: None})
