@@ -1,0 +1,200 @@
+"""The gradient of attention on a GPU: under the host shim it gives what PyTorch gives in f64, for rows, keys and heads
+of any length, masks, grouped heads and heads beside tokens; and no matrix of scores is in memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from cuda_shim import SCHEDULES, ShimExecutable, load_on_shim
+from grid_cases import compiled, needs_compiler, needs_nvrtc
+from product_cases import Array, normal
+from random_numbers import generator
+from torch.nn.functional import scaled_dot_product_attention
+from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+
+import tenon
+from tenon.lowering.cuda.emit_cuda import kernels
+from tenon.lowering.grid_schedules.decide_steps import DecideStepsPass
+from tenon.lowering.grids.apply_steps import ApplyStepsPass
+from tenon.lowering.options import LoweringOptions
+from tenon.lowering.pipeline import lower, lower_to_buffers, run_passes
+from tenon.passes.machine import GPUS, Gpu
+from tenon.runtime.lower import new_context
+
+numbers = partial(normal, generator(5))
+ONE = Gpu.of_option("test", "sm_80 multiprocessors=1")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function in Tenon and in PyTorch, its arguments, of which the first `count` have a gradient, and that of its
+    result, for some shape."""
+
+    function: Callable[..., Any]
+    in_torch: Callable[..., Any]
+    arrays: Sequence[Array]
+    shape: Sequence[int]
+    count: int = 3
+
+    @cached_property
+    def given(self) -> list[Array]:
+        """What the program is called with: the gradient of the result comes last."""
+        return [*self.arrays, numbers(*self.shape, dtype=self.arrays[0].dtype)]
+
+    def traced(self) -> ModuleOp:
+        """The result and gradients."""
+        function, count = self.function, self.count
+
+        def program(*given: Any) -> Any:
+            *arguments, gradient = given
+            result, pull = tenon.vjp(lambda *first: function(*first, *arguments[count:]), *arguments[:count])
+            gradients = pull(gradient)
+            return (result, *gradients) if isinstance(gradients, tuple) else (result, gradients)
+
+        return tenon.jit(program).trace(*self.given).module.clone()
+
+    def expected(self) -> list[Array]:
+        """In f64."""
+        *tensors, gradient = [torch.tensor(a if a.dtype == np.bool_ else a.astype(np.float64)) for a in self.given]
+        differentiated = [tensor.requires_grad_() for tensor in tensors[: self.count]]
+        result = self.in_torch(*tensors)
+        return [each.detach().numpy() for each in (result, *torch.autograd.grad(result, differentiated, gradient))]
+
+
+def attention(*arrays: Array, **settings: Any) -> Case:
+    """As users write it."""
+    functions = (tenon.scaled_dot_product_attention, scaled_dot_product_attention)
+    own, other = (partial(function, **settings) for function in functions)
+    return Case(own, other, arrays, (*arrays[0].shape[:-1], arrays[2].shape[-1]))
+
+
+def heads_last(q: Any, k: Any, v: Any) -> Any:
+    """Of (batch, token, head, element), in a window, by scores that `tanh` keeps small."""
+    scores = tenon.tanh(tenon.einsum("bqhd,bkhd->bhqk", q, k) * 0.1) * 4
+    near = tenon.band(shape=(150, 150), lower=-40, upper=20)
+    return tenon.einsum("bhqk,bkhd->bqhd", tenon.softmax(tenon.select(near, scores, -np.inf)), v)
+
+
+def heads_last_in_torch(q: Any, k: Any, v: Any) -> Any:
+    scores = torch.tanh(torch.einsum("bqhd,bkhd->bhqk", q, k) * 0.1) * 4
+    ahead = torch.arange(150) - torch.arange(150)[:, None]
+    scores = torch.where((ahead >= -40) & (ahead <= 20), scores, -torch.inf)
+    return torch.einsum("bhqk,bkhd->bqhd", torch.softmax(scores, -1), v)
+
+
+some = generator(3).random((20, 90)) < 0.5
+CASES = {
+    "causal": attention(*[numbers(1, 130, 128) for _ in range(3)], is_causal=True),
+    "odd": attention(*[numbers(2, *size, dtype=np.float16) for size in ((33, 63), (77, 63), (77, 65), (33, 77))]),
+    "grouped": attention(numbers(1, 4, 20, 32), *[numbers(1, 2, 90, 32) for _ in range(2)], some, enable_gqa=True),
+    "heads_last": Case(heads_last, heads_last_in_torch, [numbers(1, 150, 2, 48) for _ in range(3)], (1, 150, 2, 48)),
+}
+
+
+def lowered(case: Case, machine: Gpu = ONE) -> ModuleOp:
+    return lower(new_context(), case.traced(), LoweringOptions(gpu=machine))
+
+
+@pytest.fixture(scope="module")
+def executables() -> dict[str, ShimExecutable]:
+    return dict(zip(CASES, load_on_shim([lowered(case) for case in CASES.values()]), strict=True))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", CASES)
+def test_shim_agrees_with_torch(name: str, executables: dict[str, ShimExecutable]) -> None:
+    case = CASES[name]
+    expected = case.expected()
+    for schedule in SCHEDULES:
+        for result, right in zip(executables[name](case.given, schedule), expected, strict=True):
+            np.testing.assert_allclose(result.astype(np.float64), right, rtol=1e-2, atol=1.5e-2 * np.abs(right).max())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_scores_are_nowhere_in_memory(name: str) -> None:
+    """Beside the forward kernel there is one that sums along rows, one along columns, and one for numbers of rows."""
+    case, module = CASES[name], CASES[name].traced()
+    tokens = -3 if name == "heads_last" else -2
+    sizes = {array.shape[tokens] for array in case.arrays[:2]}
+    rest = lower_to_buffers(new_context(), module, LoweringOptions(gpu=ONE))
+    (main,) = [function for function in module.ops if function not in kernels(module)]
+    shapes = [
+        result.type.get_shape() for op in main.walk() for result in op.results if isinstance(result.type, MemRefType)
+    ]
+    assert all(not sizes.issuperset(shape[-2:]) for shape in shapes)
+    run_passes(new_context(), module, [text for stage in rest for text in stage.passes])
+    found = [str(kernel.attributes.get("schedule")) for kernel in kernels(module)]
+    assert [sum(step in steps for steps in found) for step in ("online(", "pieces(", "None")] == [1, 2, 0]
+
+
+@needs_compiler
+def test_pieces_that_nobody_sees_are_left_out(executables: dict[str, ShimExecutable]) -> None:
+    """Of 3 pieces of keys blocks of 64 queries see 1, 2 and 3; of 5 of 32 queries blocks of 64 keys see 5, 3 and 1."""
+    case, executable = CASES["causal"], executables["causal"]
+    executable.backend.counting, executable.backend.counters = True, []
+    executable(case.given)
+    executable.backend.counting = False
+    done = [counters.tensor_operations for _, counters in executable.backend.counters if counters.tensor_operations]
+    of_piece = 2 * 64 * 64 * 128
+    assert done == [6 * 2 * of_piece, 6 * 3 * of_piece, 9 * 4 * of_piece // 2]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("architecture", "head"), [("sm_80", 128), ("sm_90a", 64)])
+def test_nothing_is_spilled(architecture: str, head: int) -> None:
+    case = attention(*[numbers(2, 512, head) for _ in range(3)], is_causal=True)
+    kernels = compiled(lowered(case, GPUS[architecture]), architecture).values()
+    assert all((kernel.spilled, kernel.stack) == (0, 0) for kernel in kernels)
+
+
+def test_what_needs_weights_in_memory() -> None:
+    """The gradient of a bias for each score, and products of a value with itself, which a kernel would copy twice."""
+    biased = attention(*[numbers(1, size, 32) for size in (20, 70, 70)], numbers(20, 70))
+    alone = Case(lambda x: tenon.softmax(x @ tenon.transpose(x)) @ x, lambda x: x, [numbers(80, 32)], (80, 32), 1)
+    for case in (replace(biased, count=4), alone):
+        assert not any("pieces(" in str(kernel.attributes.get("schedule")) for kernel in kernels(lowered(case)))
+
+
+@pytest.fixture(scope="module")
+def scheduled() -> tuple[ModuleOp, list[str]]:
+    """A gradient with its schedules, and the steps of the kernel that sums along columns."""
+    module = attention(*[numbers(1, 128, 64) for _ in range(3)]).traced()
+    lower_to_buffers(new_context(), module, LoweringOptions(gpu=ONE))
+    DecideStepsPass(machine=ONE.text()).apply(new_context(), module)
+    (steps,) = [steps for kernel in kernels(module) if "pieces(io)" in (steps := steps_of(kernel))]
+    return module, steps
+
+
+def steps_of(kernel: FuncOp) -> list[str]:
+    return [step.data for step in kernel.attributes["schedule"].data]  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("pieces(io)", "", "is kept in registers along loop io, which is not written out"),
+        ("pieces(io)", "pieces(iu)", "pieces(iu): loop iu is bound or written out"),
+        ("pieces(io)", "online(io)", "online(io): 0 statements find the largest element along axis i, expected one"),
+        ("contract(ku, mma)", "", "statement 0 reduces axis k, whose loop kl has threads of another one"),
+        ("contract(iu, mma)", "contract(ku, mma)", "contract(ku, mma): loop ku is contracted already"),
+        ("split(i, 64) -> io, ib", "split(i, 40) -> io, ib", "is not dealt out along i as matrices of 16 columns"),
+    ],
+)
+def test_steps_that_do_not_fit_are_named(
+    old: str, new: str, message: str, scheduled: tuple[ModuleOp, list[str]]
+) -> None:
+    module, steps = scheduled[0].clone(), scheduled[1]
+    (kernel,) = [known for known in kernels(module) if steps_of(known) == steps]
+    assert old in steps
+    changed = [new if step == old else step for step in steps]
+    kernel.attributes["schedule"] = ArrayAttr([StringAttr(step) for step in changed if step])
+    with pytest.raises(ValueError, match=re.escape(message)):
+        ApplyStepsPass(machine=ONE.text()).apply(new_context(), module)
