@@ -21,6 +21,9 @@ what a few rows of products do, so it pays
 A panel of columns that outgrows half the cache is cut along the reduction; one that outgrows a quarter of it where rows
 are copied too, as blocks have the more rows then, and columns are copied for fewer of them.
 
+Windows that a tile reads where they are, element by element, come from as many places as they have channels; those that
+outgrow the nearest cache are read for a few channels at a time, half as much as it holds, by all tiles in turn.
+
 Rows that are read where they are, and that do not stay near, are fetched a tile ahead.
 
 Without a copy, tiles go down the rows, whose operand is streamed past the same columns. Where the result is the larger
@@ -56,6 +59,8 @@ from tenon.passes.machine import VECTOR_BITS, Machine
 LEAST_ROWS = 8
 SHARING_ROWS = 512
 """Rows that share columns, from which on a copy pays that does no more than put them side by side."""
+LEAST_TERMS = 256
+"""Products for each sum of a block, below which storing partial sums costs more than what is near is worth."""
 WIDENING_ROWS = 32
 """Rows from which on columns are copied that are widened."""
 
@@ -187,6 +192,26 @@ def with_next_rows(statement: Statement, schedule: Schedule, machine: Machine) -
             far = batch_bytes(statement, access) >= machine.l2 // 8
             return replace(schedule, fetch_jam=number) if far else schedule
     return schedule
+
+
+def with_near_windows(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
+    """`schedule`, a register tile without copies of rows, with blocks of a reduction over windows whose rows of a tile
+    outgrow the nearest cache."""
+    vector, jam = schedule.vector, schedule.jam
+    others = (schedule.pack_jam, schedule.block, schedule.rows, schedule.taps, schedule.dot)
+    if vector is None or jam is None or any(other is not None for other in others) or not may_have_panels(statement):
+        return schedule
+    if statement.kinds[vector] is LoopKind.REDUCTION or (rows := only_operand(statement, jam, vector)) is None:
+        return schedule
+    access, (first, *inner) = statement.inputs[rows], statement.loops(LoopKind.REDUCTION)
+    if first not in access.loops() or all(len(subscript.factors) == 1 for subscript in access.subscripts):
+        return schedule
+    counts = {**{loop: statement.extents[loop] for loop in (first, *inner)}, jam: schedule.jam_count}
+    lengths = [sum(n * (counts.get(loop, 1) - 1) for loop, n in s.factors.items()) + 1 for s in access.subscripts]
+    size = prod(lengths) * access.element_bytes
+    cut = _cut_reduction(statement, schedule, size, machine.l1 // 2) if size > machine.l1 else schedule
+    terms = (cut.block or 0) * prod(statement.extents[loop] for loop in inner)
+    return cut if terms >= LEAST_TERMS else schedule
 
 
 def _with_cut_panel(statement: Statement, schedule: Schedule, room: int) -> Schedule:

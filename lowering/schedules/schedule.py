@@ -33,7 +33,7 @@ from tenon.lowering.kernels.intermediates import intermediates_fit
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction, shared_loops
 from tenon.lowering.kernels.statement import Kernel, Statement, read_kernel
 from tenon.lowering.kernels.turn_rows import turn_rows
-from tenon.lowering.schedules.packing import with_next_rows, with_panels
+from tenon.lowering.schedules.packing import with_near_windows, with_next_rows, with_panels
 from tenon.lowering.schedules.rest import with_rest
 from tenon.lowering.schedules.row_values import decide_row_values
 from tenon.lowering.schedules.rows import in_row_blocks, with_pieces_ahead
@@ -180,6 +180,7 @@ def _decide_alone(statement: Statement, machine: Machine) -> Schedule | None:
     if tile is None:
         return None
     blocked = with_panels(statement, in_row_blocks(statement, tile, machine), machine)
+    blocked = with_near_windows(statement, blocked, machine)
     return with_next_rows(statement, with_rest(statement, blocked, machine), machine)
 
 

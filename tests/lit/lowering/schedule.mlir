@@ -891,3 +891,33 @@ func.func private @as_many_rows(%a: memref<64x512xf32>, %b: memref<64x512xf32>, 
 }
 // CHECK-LABEL: @as_many_rows
 // CHECK: schedule = {vector = 0 : i64
+
+// -----
+
+// What a tile reads of windows of 256 channels outgrows the nearest cache: tiles go over a few channels at a time.
+func.func private @windows_of_many_channels(%x: memref<256x29x29xf32>, %w: memref<256x3x3x32xf32>, %o: memref<32x14x14xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5) -> (d3, d0 * 2 + d4, d1 * 2 + d5)>, affine_map<(d0, d1, d2, d3, d4, d5) -> (d3, d4, d5, d2)>, affine_map<(d0, d1, d2, d3, d4, d5) -> (d2, d0, d1)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %w : memref<256x29x29xf32>, memref<256x3x3x32xf32>) outs(%o : memref<32x14x14xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @windows_of_many_channels
+// CHECK: schedule = {vector = 2 : i64, width = 16 : i64, unroll = 2 : i64, jam = 1 : i64, jam_count = 14 : i64, block = 43 : i64}
+
+// -----
+
+// That of 64 does not.
+func.func private @windows_of_few_channels(%x: memref<64x29x29xf32>, %w: memref<64x3x3x32xf32>, %o: memref<32x14x14xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5) -> (d3, d0 * 2 + d4, d1 * 2 + d5)>, affine_map<(d0, d1, d2, d3, d4, d5) -> (d3, d4, d5, d2)>, affine_map<(d0, d1, d2, d3, d4, d5) -> (d2, d0, d1)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %w : memref<64x29x29xf32>, memref<64x3x3x32xf32>) outs(%o : memref<32x14x14xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @windows_of_few_channels
+// CHECK: schedule = {vector = 2 : i64, width = 16 : i64, unroll = 2 : i64, jam = 1 : i64, jam_count = 14 : i64}
