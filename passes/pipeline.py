@@ -37,6 +37,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "split-frozen": _loader("transform.split_frozen", "SplitFrozenPass"),
     "hoist-invariants": _loader("loops.hoist_invariants", "HoistInvariantsPass"),
     "sort-updates": _loader("loops.sort_updates", "SortUpdatesPass"),
+    "split-components": _loader("loops.split_components", "SplitComponentsPass"),
     "distribute-scans": _loader("loops.distribute_scans", "DistributeScansPass"),
     "block-scans": _loader("loops.block_scans", "BlockScansPass"),
     "pack-invariants": _loader("loops.pack_invariants", "PackInvariantsPass"),
@@ -70,6 +71,8 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "hoist-invariants",
     # and what is computed twice is computed once, such as what left two loops.
     "cse",
+    # Points of few components are computed component by component,
+    "split-components",
     # The gradient of a scan reads the products that the scan computed.
     "keep-products",
     # What the steps of a scan do not need from each other is computed for all of them at once.

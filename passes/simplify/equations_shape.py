@@ -351,7 +351,7 @@ class SumOfPads(RewritePattern):
                 pads.append(inner)
             else:
                 return
-        axes = {axis for pad in pads for axis in _padded_axes(pad)}
+        axes = {axis for pad in pads for axis in padded_axes(pad)}
         if len(axes) != 1:
             return
         (axis,) = axes
@@ -365,7 +365,7 @@ class SumOfPads(RewritePattern):
             replace_same_type(op, rewriter, ConcatenateOp.build_from([tuple([pad.x for pad in pads])], {"axis": axis}))
 
 
-def _padded_axes(pad: PadOp) -> Sequence[int]:
+def padded_axes(pad: PadOp) -> Sequence[int]:
     """The axes along which `pad` adds zeros; more than there are if it does otherwise."""
     low, high = pad.settings["low"], pad.settings["high"]
     rank = len(low)
