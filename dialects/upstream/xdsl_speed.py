@@ -11,6 +11,7 @@
 - The shape of a type of tensors, memrefs or vectors is a tuple that is made once, and so are its hash and the numbers
   of an array: ops with several lists of operands ask one for their lengths whenever one of these is named.
 - Arrays of the same integers are one, which is checked and packed once.
+- The shape of a memref is made an array unless it is one; in xDSL a constraint is made each time to ask that.
 """
 
 from __future__ import annotations
@@ -20,7 +21,17 @@ from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any, cast
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, DenseArrayBase, IntegerType, MemRefType, TensorType, VectorType
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    ArrayAttr,
+    DenseArrayBase,
+    IntAttr,
+    IntegerType,
+    MemRefType,
+    NoneAttr,
+    TensorType,
+    VectorType,
+)
 from xdsl.ir import Attribute, Block, Data, Operation, OpResult, ParametrizedAttribute, Region, SSAValue, Use
 from xdsl.ir.core import BlockOps, OpOperands, SSAValues
 from xdsl.irdl import IRDLOperation, OptionalDef
@@ -38,7 +49,9 @@ _VALUES = "_values_as_tuple"
 """The same of the numbers of an array."""
 _values_in_xdsl: Any = vars(DenseArrayBase)["get_values"]
 _array_in_xdsl: Any = DenseArrayBase.from_list
+_make_parametrized: Any = ParametrizedAttribute.__init__
 _SHAPED = (TensorType, MemRefType, VectorType)
+_NOTHING = NoneAttr()
 _HASH = "_hash_in_process"
 """Where one keeps its hash. That of a text is another one in each process."""
 
@@ -219,6 +232,14 @@ def _hash_once(kind: Any) -> Any:
     return hash_of
 
 
+def _make_memref(
+    type_: Any, element_type: Any, shape: Any, layout: Any = _NOTHING, memory_space: Any = _NOTHING
+) -> None:
+    if not isinstance(shape, ArrayAttr):
+        shape = ArrayAttr([IntAttr(size) if isinstance(size, int) else size for size in shape])
+    _make_parametrized(type_, shape, element_type, layout, memory_space)
+
+
 def _without_hash(type_: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(type_).items() if name != _HASH}
 
@@ -244,6 +265,7 @@ def speed_up_xdsl() -> None:
         (IRDLOperation, {"__post_init__": _fill_in}),
         (Attribute, {"__post_init__": _check_attribute}),
         (DenseArrayBase, {"from_list": staticmethod(_array)}),
+        (MemRefType, {"__init__": _make_memref}),
         *((kind, {"get_shape": _shape, "__getstate__": _without_hash, "__hash__": _HASHES[kind]}) for kind in _SHAPED),
     )
     for kind, methods in replaced:

@@ -22,6 +22,17 @@ def _number(value: int) -> arith.ConstantOp:
     return arith.ConstantOp(IntegerAttr(value, i32))
 
 
+@pytest.mark.parametrize(
+    "shape", [[2, 3], (builtin.IntAttr(2), 3), builtin.ArrayAttr([builtin.IntAttr(2), builtin.IntAttr(3)])]
+)
+def test_memrefs_take_shapes_as_numbers_and_as_attributes(shape):
+    made = builtin.MemRefType(i32, shape)
+    assert made.shape == builtin.ArrayAttr([builtin.IntAttr(2), builtin.IntAttr(3)])
+    assert made == builtin.MemRefType(i32, [2, 3], builtin.NoneAttr(), builtin.NoneAttr())
+    assert str(made) == "memref<2x3xi32>"
+    assert str(builtin.MemRefType(i32, shape, memory_space=IntegerAttr(3, i32))) == "memref<2x3xi32, 3 : i32>"
+
+
 def test_named_operands_and_results_are_those_of_the_op():
     one, two = _number(1), _number(2)
     total = arith.AddiOp(one, two)
