@@ -30,6 +30,7 @@ from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.buffers.memref_facts import collapsed_type
 from tenon.lowering.kernels.statement import (
     Access,
+    Kernel,
     LoopKind,
     Statement,
     buffer_shape,
@@ -42,11 +43,11 @@ Pair = tuple[int, int]
 """Two neighbouring loops of a statement, or dimensions of a buffer; those of size 1 in between do not count."""
 
 
-def collapse_loops(function: func.FuncOp) -> None:
-    """Collapse what can be collapsed in a kernel whose items are all generics."""
+def collapse_loops(function: func.FuncOp) -> Kernel | None:
+    """Collapse what can be collapsed in a kernel whose items are all generics. The kernel, if that is nothing."""
     kernel = read_kernel(function)
     if not kernel.statements:
-        return
+        return kernel
     fixed = {root_of(load.memref) for statement in kernel.statements for load in statement.body_loads()}
     for item in kernel.items:
         if isinstance(item, Operation):
@@ -55,9 +56,12 @@ def collapse_loops(function: func.FuncOp) -> None:
             fixed |= {access.buffer for access in item.accesses}
     loops = [_collapsible_loops(statement) for statement in kernel.statements]
     dims = _agree(kernel.statements, loops, fixed)
+    if not dims and not any(loops):
+        return kernel
     views = {buffer: _collapse_buffer(buffer, merged, function) for buffer, merged in dims.items()}
     for statement, pairs in zip(kernel.statements, loops, strict=True):
         _rewrite(statement, pairs, views)
+    return None
 
 
 def _collapsible_loops(statement: Statement) -> set[Pair]:

@@ -6,9 +6,10 @@ from xdsl.dialects import arith, linalg, memref
 from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tenon.lowering.kernels.statement import Statement, Stride, is_index_of
+from tenon.lowering.kernels.statement import Statement, Stride, is_index_of, once
 
 
+@once
 def compute_bits(statement: Statement, loop: int | None = None) -> int:
     """The width of the widest element that the statement loads, computes with or stores in lanes along `loop`; an
     i1 is a byte in memory."""

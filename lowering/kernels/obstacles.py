@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects import linalg, math, memref
 from xdsl.dialects.builtin import i1
@@ -10,7 +10,16 @@ from xdsl.ir import SSAValue
 
 from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.types.size import Size
-from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride, element_type, is_index_of, root_of
+from tenon.lowering.kernels.statement import (
+    Access,
+    LoopKind,
+    Statement,
+    Stride,
+    element_type,
+    is_index_of,
+    once,
+    root_of,
+)
 
 
 def lies_across(access: Access, vector: int, across: int | None) -> bool:
@@ -43,6 +52,7 @@ def holds_rows(access: Access, vector: int, across: int | None, extents: Sequenc
     )
 
 
+@once
 def row_accesses(statement: Statement, vector: int, across: int | None) -> list[Access]:
     """What a tile of all iterations of `across` can read and write in rows (`holds_rows`): neither reductions nor
     outputs that are read before."""
@@ -52,11 +62,12 @@ def row_accesses(statement: Statement, vector: int, across: int | None) -> list[
     return [a for a in (*statement.inputs, *written) if holds_rows(a, vector, across, statement.extents)]
 
 
+@once
 def vector_obstacle(
     statement: Statement,
     loop: int,
     across: int | None = None,
-    packed: Collection[int] = (),
+    packed: tuple[int, ...] = (),
     *,
     whole_rows: bool = False,
 ) -> str | None:

@@ -7,17 +7,16 @@ is the kernel's.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from xdsl.dialects import arith, func, linalg, memref
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import (
-    AffineMap,
-)
+from xdsl.ir.affine import AffineMap
 
 from tenon.dialects.families.iteration_space import ACROSS, IterationSpace, Subscript
 from tenon.dialects.families.linalg_builders import generic_op
@@ -86,11 +85,14 @@ class Access:
 
         One that is not used stays where it is, so that nothing of it is copied or fetched ahead.
         """
-        if not self.is_used:
-            return Stride.INVARIANT
+        return self._strides.get(loop, Stride.INVARIANT)
+
+    @cached_property
+    def _strides(self) -> dict[int, Stride]:
+        return {loop: self._moving_stride(loop) for loop in self.loops()} if self.is_used else {}
+
+    def _moving_stride(self, loop: int) -> Stride:
         dims = [dim for dim, subscript in enumerate(self.subscripts) if loop in subscript.factors]
-        if not dims:
-            return Stride.INVARIANT
         step = self.step(loop)
         if dims != [len(self.subscripts) - 1] or not 1 <= abs(step) <= LARGEST_STEP:
             return Stride.OTHER
@@ -115,7 +117,32 @@ class Access:
 
     def plain_loops(self) -> tuple[int | None, ...]:
         """For each index the loop that it is, or None."""
-        return tuple(subscript.plain_loop() for subscript in self.subscripts)
+        return self._plain_loops
+
+    @cached_property
+    def _plain_loops(self) -> tuple[int | None, ...]:
+        return tuple([subscript.plain_loop() for subscript in self.subscripts])
+
+
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
+
+
+def once(
+    function: Callable[Concatenate[Statement, _Given], _Found],
+) -> Callable[Concatenate[Statement, _Given], _Found]:
+    """`function`, computed once for a statement and the same other arguments, which are hashable: what decides asks
+    again and again what nothing changes."""
+
+    @wraps(function)
+    def known(statement: Statement, *args: _Given.args, **options: _Given.kwargs) -> _Found:
+        key = (function, args, *options.items())
+        found = statement.known
+        if key not in found:
+            found[key] = function(statement, *args, **options)
+        return found[key]
+
+    return known
 
 
 @dataclass
@@ -128,12 +155,14 @@ class Statement:
     space: IterationSpace
     kinds: tuple[LoopKind, ...]
     initial: list[SSAValue | None] = field(default_factory=list)
+    known: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any], init=False, compare=False, repr=False)
+    """What was computed `once`."""
 
     @property
     def extents(self) -> tuple[int, ...]:
         return self.space.extents
 
-    @property
+    @cached_property
     def body(self) -> Block:
         return self.op.body.block
 
@@ -142,7 +171,7 @@ class Statement:
         """The block arguments that stand for the outputs so far."""
         return self.body.args[len(self.inputs) :]
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         return self.inputs + self.outputs
 
@@ -158,6 +187,7 @@ class Statement:
         """The reads at computed indices."""
         return ops_of(self.op, memref.LoadOp)
 
+    @once
     def selection(self, loop: int) -> Selection | None:
         """The selection of the best iteration of `loop`, if that is the only reduction and all that the body does."""
         reductions = [known for known in self.loops(LoopKind.REDUCTION) if known == loop or self.extents[known] != 1]

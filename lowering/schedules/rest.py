@@ -46,7 +46,7 @@ def with_rest(statement: Statement, schedule: Schedule, machine: Machine) -> Sch
         return schedule
     if not _pays(statement.extents[vector], width, statement.extents[summed]):
         return schedule
-    if vector_obstacle(statement, summed, packed=[columns]) is not None:
+    if vector_obstacle(statement, summed, packed=(columns,)) is not None:
         return schedule
     unroll, count = register_tile(
         statement.extents[vector] // width, statement.extents[jam], len(statement.outputs), machine.registers

@@ -121,8 +121,7 @@ def _may_use_tiles(statement: Statement, schedule: Schedule | None, machine: Mac
 def prepare_kernel(function: func.FuncOp, machine: Machine) -> Kernel:
     """Give a kernel the loops that decisions are for: fewer where they collapse, and columns in place of short rows
     where these are slower and each statement can have lanes along rows then. What the kernel is now."""
-    collapse_loops(function)
-    before = read_kernel(function)
+    before = collapse_loops(function) or read_kernel(function)
     buffers = short_rows(before, machine) if machine.vector_bits != 0 else ()
     if not buffers:
         return before

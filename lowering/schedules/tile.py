@@ -83,7 +83,7 @@ def decide_tile(
     lanes, chosen = 1.0, None
     for loop in loops:
         width = min(machine.vector_bits // compute_bits(statement, loop), _widest(statement, loop))
-        copied = [packed[loop]] if loop in packed else []
+        copied = (packed[loop],) if loop in packed else ()
         if width < 2 or vector_obstacle(statement, loop, packed=copied) is not None:
             continue
         filled = _lanes_filled(statement, loop, width)
@@ -140,7 +140,7 @@ def _decide_matrices(
     if product is None or product.name not in machine.tiles:
         return None
     for loop in loops:
-        copied = [packed[loop]] if loop in packed else []
+        copied = (packed[loop],) if loop in packed else ()
         if (
             statement.kinds[loop] is not LoopKind.PARALLEL
             or vector_obstacle(statement, loop, packed=copied) is not None
