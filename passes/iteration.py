@@ -11,6 +11,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
 from tenon.dialects.families.iteration_space import ACROSS, IterationSpace, Subscript
+from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.types.shapes import normalize_axes
 from tenon.dialects.types.size import UndecidedSizeError
 from tenon.dialects.types.types import shape_of
@@ -38,10 +39,24 @@ class Iteration:
         return plain if plain is not None or not self.windows else self.windows[index]
 
 
+_SHARING = (ElementwiseOp, IndexMapOp, IndexingOp, ReductionOp, ContractionOp)
+_known: BoundedCache[tuple[Iteration | None, list[Attribute]]] = BoundedCache(4096)
+"""Iterations by what tells ops apart, by identity, and the attributes that must live so that no others have that."""
+
+
 def iteration_of(op: Operation) -> Iteration | None:
     """The iteration of ops whose loops can be shared with others, `None` for all other ops."""
-    if not isinstance(op, ElementwiseOp | IndexMapOp | IndexingOp | ReductionOp | ContractionOp):
+    if not isinstance(op, _SHARING):
         return None
+    types = [value.type for value in (*op.operands, *op.results)]
+    key = (type(op), len(op.results), *map(id, types), *[(name, id(value)) for name, value in op.properties.items()])
+    found = _known.get(key)
+    if found is None:
+        found = _known[key] = (_iteration_of(op), [*types, *op.properties.values()])
+    return found[0]
+
+
+def _iteration_of(op: ElementwiseOp | IndexMapOp | IndexingOp | ReductionOp | ContractionOp) -> Iteration | None:
     sizes = [shape(op, value.type) for value in (*op.operands, *op.results)]
     try:
         space = op.iteration_space(op.operands)
