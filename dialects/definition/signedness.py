@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from xdsl.dialects import arith, func
@@ -24,10 +25,11 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.rewriter import Rewriter
 
 from tenon.dialects.types.types import dimensions, is_unsigned, signless
+from tenon.dialects.upstream.walking import all_ops
 
 DTYPES = "dtypes"
 
@@ -57,11 +59,9 @@ def _keep_dtypes(function: func.FuncOp, erasure: Erasure) -> None:
 
 
 def _values(op: Operation) -> Iterable[SSAValue]:
-    yield from op.results
-    for region in op.regions:
-        for block in region.blocks:
-            assert isinstance(block, Block)
-            yield from block.args
+    if not op.regions:
+        return op.results
+    return [*op.results, *[argument for region in op.regions for block in region.blocks for argument in block.args]]
 
 
 class Erasure(ABC):
@@ -69,6 +69,8 @@ class Erasure(ABC):
 
     def __init__(self) -> None:
         self._known: dict[Attribute, Attribute] = {}
+        self._met: dict[int, tuple[Attribute, Attribute]] = {}
+        """By identity, which tells the few types of many values sooner than what they are: each with its new one."""
 
     @abstractmethod
     def element(self, element: Attribute) -> Attribute:
@@ -84,15 +86,14 @@ class Erasure(ABC):
 
     def is_needed(self, module: ModuleOp) -> bool:
         """Whether `module` has a type to replace."""
-        ops = list(module.walk())
+        ops = all_ops(module)
         declared = [op.function_type for op in ops if isinstance(op, func.FuncOp)]
-        # Few types have many values: one is told by its identity sooner than by what it is.
         types = {id(type_): type_ for type_ in [value.type for op in ops for value in _values(op)]}
         return any(map(self.changes, [*declared, *types.values()]))
 
     def apply(self, module: ModuleOp) -> None:
         """Replace types in `module`, in place; public functions keep the dtypes that callers see."""
-        for op in list(module.walk()):
+        for op in all_ops(module):
             if isinstance(op, func.FuncOp):
                 _keep_dtypes(op, self)
             for value in _values(op):
@@ -100,7 +101,7 @@ class Erasure(ABC):
                     Rewriter.replace_value_with_new_type(value, self.of(value.type))
             for attributes in (op.properties, op.attributes):
                 for name, attribute in attributes.items():
-                    if name != DTYPES:
+                    if _may_hold_types(type(attribute)) and name != DTYPES:
                         attributes[name] = self.of(attribute)
             if isinstance(op, arith.BitcastOp) and op.input.type == op.result.type:
                 op.result.replace_all_uses_with(op.input)
@@ -113,6 +114,12 @@ class Erasure(ABC):
 
     def of(self, attribute: Attribute) -> Attribute:
         """`attribute` with its types replaced; itself where there is nothing to replace."""
+        met = self._met.get(id(attribute))
+        if met is None:
+            met = self._met[id(attribute)] = (attribute, self._replaced(attribute))
+        return met[1]
+
+    def _replaced(self, attribute: Attribute) -> Attribute:
         if not isinstance(attribute, _REPLACED) and self.element(attribute) is attribute:
             return attribute
         known = self._known.get(attribute)
@@ -140,6 +147,11 @@ class Erasure(ABC):
 
 
 _REPLACED = (TensorType, MemRefType, FunctionType, IntegerAttr, FloatAttr, DenseIntOrFPElementsAttr)
+
+
+@cache
+def _may_hold_types(kind: type[Attribute]) -> bool:
+    return issubclass(kind, (*_REPLACED, TypeAttribute))
 
 
 class _Signs(Erasure):
