@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tenon.dialects.definition.value import TracedValueError, Value
-from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import no_grad
 from tenon.eager.recording import Stored, record, wants_gradient
 from tenon.eager.tape import Array, Call, Node, Operand, Saved, Source, type_of
@@ -196,9 +195,6 @@ class Function:
         for given, tensor in zip(results, made, strict=True):
             if id(given) in constant:
                 tensor._source = None
-            elif is_differentiable(tensor._array.dtype):
-                # A hook that changes nothing: native code leaves tapes with hooks to Python.
-                tensor._source.hooks[_NOTHING] = _nothing
         # A result that was kept is the one on the tape, for gradients of gradients.
         own = {
             id(given): i for i, given in enumerate(results) if made[i]._source is not None and id(given) not in taken
@@ -222,14 +218,7 @@ class Function:
                 f"{cls.__name__}.backward: gradient {position} has shape {gradient._array.shape}, and the argument "
                 f"{shape}"
             )
-        return gradient.astype(dtype)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
-
-
-_NOTHING = -1
-
-
-def _nothing(_: Any) -> None:
-    return None
+        return gradient if gradient._array.dtype == dtype else gradient.astype(dtype)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 
 
 def _refuse(values: Sequence[Any]) -> Any:

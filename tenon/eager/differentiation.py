@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from tenon.dialects.definition.value import Value
 from tenon.eager.backward import Graph, reads_of
 from tenon.eager.engine import Gradients, gradients_of
-from tenon.eager.known_tapes import backward_of_known, pulled_back
+from tenon.eager.known_tapes import backward_of_known, ends_of_known, pulled_back
 from tenon.eager.modes import enable_grad, no_grad
 from tenon.eager.recording import Stored, call_of, hooked, record
 from tenon.eager.tape import Node, Operand, Saved, Source
@@ -46,7 +47,8 @@ def differentiate(
         known = backward_of_known(root, given[0], kind._new, wanted, retain=bool(retain))
         if known is not None:
             return dict(known)
-    how = Gradients(_pull_recorded if recorded else pulled_back, lambda a, b: a + b, hooked, recorded)
+    known = partial(ends_of_known, wanted) if is_plain and all(seed._source is None for seed in given) else None
+    how = Gradients(_pull_recorded if recorded else pulled_back, lambda a, b: a + b, hooked, known, recorded)
     with (enable_grad if recorded else no_grad)():
         return gradients_of(roots, given, how, wanted, retain=recorded if retain is None else retain)
 

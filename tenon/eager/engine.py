@@ -22,6 +22,9 @@ class Gradients(Generic[G]):
     add: Callable[[G, G], G]
     hooked: Callable[[Source, G], G]
     """The gradient of a source as its hooks leave it."""
+    known: Callable[[Source, G], Sequence[tuple[Source, G]] | None] | None = None
+    """Gradients of leaves, and of what Python finds the gradients of, from that of one source, by a program that was
+    made before; `None` where that does not do."""
     recorded: bool = False
     """Whether there may be gradients of them."""
 
@@ -42,6 +45,7 @@ def gradients_of(
     """
     nodes, hooked = _on_the_way(roots)
     stops = hooked | (wanted or frozenset())
+    leading = nodes if wanted is None else _leading_to(wanted, nodes)
     pending: dict[Source, G] = {}
     passed: dict[Source, G] = {}
 
@@ -52,6 +56,13 @@ def gradients_of(
                 pending[end] = gradient if known is None else how.add(known, gradient)
 
     def go_on(starts: Sequence[Source], given: Sequence[G]) -> None:
+        if not any(start.node in leading for start in starts):
+            return
+        if how.known is not None and len(starts) == 1 and not by_calls:
+            found = how.known(starts[0], given[0])
+            if found is not None:
+                collect([end for end, _ in found], [gradient for _, gradient in found])
+                return
         cuts = _operands_of(starts) if by_calls else stops - {*starts}
         graph = Graph(starts, cuts, None if wanted is None else cuts | stops, anew=how.recorded)
         if graph.ends:
@@ -65,7 +76,7 @@ def gradients_of(
         # What is computed last comes first: nothing is added to its gradient any more.
         source = max(pending, key=lambda source: -1 if source.node is None else source.node.number)
         node = source.node
-        if node is not None and node.call.pull_back is not None:
+        if node in leading and node.call.pull_back is not None:
             of_results: list[G | None] = [None] * node.count
             for result in [known for known in pending if known.node is node]:
                 passed[result] = of_results[result.index] = how.hooked(result, pending.pop(result))
@@ -90,6 +101,15 @@ def _operands_of(starts: Sequence[Source]) -> set[Source]:
     """What the calls that gave `starts` were given, which gradients go on to."""
     nodes = {start.node for start in starts}
     return {operand for node in nodes if node is not None for operand in node.sources if operand is not None}
+
+
+def _leading_to(wanted: Set[Source], nodes: set[Node]) -> set[Node]:
+    """Those of the calls that depend on what is wanted."""
+    leading: set[Node] = set()
+    for node in sorted(nodes, key=lambda node: node.number):  # a call comes after those that it depends on
+        if any(s is not None and (s in wanted or s.node in leading) for s in node.sources):
+            leading.add(node)
+    return leading
 
 
 def _on_the_way(roots: Sequence[Source]) -> tuple[set[Node], set[Source]]:

@@ -80,7 +80,9 @@ class _Known:
     seed: Any
     """The gradient of a number that the tape ends in: 1."""
     leaves: tuple[int, ...]
-    """The leaves that have gradients."""
+    """The ends that have gradients."""
+    are_leaves: bool
+    """Whether all ends of the tape are leaves; others are results of calls whose gradients Python finds."""
     large: tuple[int, ...]
     """The calls with arrays that are worth to be let go."""
     calls: tuple[Call, ...]
@@ -100,7 +102,57 @@ def backward_of_known(
 ) -> list[tuple[Leaf, Any]] | None:
     """The gradients with respect to the leaves that a result depends on, given its own (`None`: it is a number, and
     that is 1), or to those that are `wanted`; `None` where hooks, values that are not there any more, or gradients of
-    other than leaves ask for the general way, with its errors."""
+    other than leaves, or Python's, ask for the general way, with its errors."""
+    found = _found(root, seed, new, wanted, retain=retain)
+    if found is None or isinstance(found, list):
+        return found
+    known, nodes, leaves = found
+    if not known.are_leaves:
+        return None
+    made = _gradients(known, nodes, leaves, seed)
+    if any(leaf.has_hooks for leaf, _ in made):
+        with no_grad():
+            made = [(leaf, hooked(leaf, gradient)) for leaf, gradient in made]
+    if not retain:
+        for node in nodes:
+            node.is_released = True
+        for place in known.large:
+            nodes[place].release()
+    return made
+
+
+def ends_of_known(wanted: Set[Source] | None, root: Source, seed: Any) -> list[tuple[Source, Any]] | None:
+    """The same for a part of a tape, without hooks of its ends, down to these: leaves, those that are `wanted` if that
+    is given, and results of calls whose gradients Python finds."""
+    if type(root) is not Node or wanted is not None:
+        return None
+    found = _found(root, seed, seed._new, None, retain=True, is_part=True)
+    return None if found is None or isinstance(found, list) else [*_gradients(*found, seed)]
+
+
+def _gradients(known: _Known, nodes: list[Node], leaves: list[Any], seed: Any) -> list[tuple[Any, Any]]:
+    """Gradients of the ends of a tape like one that is known."""
+    functions = tape_functions()
+    assert functions is not None
+    read = functions.gather(nodes, known.plan, known.seed if seed is None else seed)
+    if known.orders:
+        read = [*read]
+        for place, order in known.orders:
+            read[place] = read[place].transpose(order)
+    gradients = () if known.pull is None else known.pull(*read)
+    return [(leaves[place], gradient) for place, gradient in zip(known.leaves, gradients, strict=True)]
+
+
+def _found(
+    root: Node,
+    seed: Any,
+    new: Callable[[Array], Any],
+    wanted: Set[Source] | None,
+    *,
+    retain: bool,
+    is_part: bool = False,
+) -> tuple[_Known, list[Node], list[Any]] | list[tuple[Any, Any]] | None:
+    """What is done for a tape like this one, with its calls and ends; or the gradients, found call by call."""
     global _epoch
     functions = tape_functions()
     found = None if functions is None else functions.walk(root)
@@ -118,8 +170,13 @@ def backward_of_known(
     if known is not None:
         known.unused = 0
     else:
-        is_long = len(nodes) >= _LONG and not checks_gradients()
-        if is_long and sum(other.unused for other in _KNOWN.values()) >= _WASTED and _SEEN.get(key) is None:
+        is_long = len(nodes) >= _LONG and not (is_part or checks_gradients())
+        if (
+            is_long
+            and not is_part
+            and sum(other.unused for other in _KNOWN.values()) >= _WASTED
+            and _SEEN.get(key) is None
+        ):
             _SEEN[key] = tuple([node.call for node in nodes])
             return _by_calls(root, seed, new, wanted, retain=retain)
         if len(_KNOWN) >= _MOST:
@@ -128,22 +185,7 @@ def backward_of_known(
         known.unused = len(nodes) if is_long else 0
         if not checks_gradients():  # what is checked names the lines of one tape
             _KNOWN[key] = known
-    read = functions.gather(nodes, known.plan, known.seed if seed is None else seed)
-    if known.orders:
-        read = [*read]
-        for place, order in known.orders:
-            read[place] = read[place].transpose(order)
-    gradients = () if known.pull is None else known.pull(*read)
-    made = [(leaves[place], gradient) for place, gradient in zip(known.leaves, gradients, strict=True)]
-    if any(leaf.has_hooks for leaf, _ in made):
-        with no_grad():
-            made = [(leaf, hooked(leaf, gradient)) for leaf, gradient in made]
-    if not retain:
-        for node in nodes:
-            node.is_released = True
-        for place in known.large:
-            nodes[place].release()
-    return made
+    return known, nodes, leaves
 
 
 def _by_calls(
@@ -163,10 +205,10 @@ def pulled_back(graph: Graph, cotangents: Sequence[Any]) -> list[Any]:
 
 
 def _made(
-    root: Node, nodes: list[Node], leaves: list[Leaf], new: Callable[[Array], Any], wanted: Set[Source] | None
+    root: Node, nodes: list[Node], leaves: list[Any], new: Callable[[Array], Any], wanted: Set[Source] | None
 ) -> _Known:
     dtype, shape = root.type
-    graph = Graph([root], frozenset(), wanted)
+    graph = Graph([root], frozenset([leaf for leaf in leaves if type(leaf) is not Leaf]), wanted)
     program = program_for(graph, [(dtype, shape)])
     orders = [graph.slots[slot].order for slot in program.reads]
     places = {leaf: place for place, leaf in enumerate(leaves)}
@@ -176,7 +218,8 @@ def _made(
         _plan(graph, program, nodes),
         tuple([(place, order) for place, order in enumerate(orders) if order is not None]),
         new(np.ones(shape, dtype)),
-        tuple([places[end] for end in reached if isinstance(end, Leaf)]),
+        tuple([places[end] for end in reached if end in places]),
+        all(type(leaf) is Leaf for leaf in leaves),
         tuple([place for place, node in enumerate(nodes) if node.has_large()]),
         tuple([node.call for node in nodes]),
     )

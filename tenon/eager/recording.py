@@ -21,7 +21,7 @@ from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.types.types import f32, f64
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import MODE
-from tenon.eager.tape import Apply, Array, Call, Kept, Leaf, Memory, Node, Operand, Saved, Source
+from tenon.eager.tape import Apply, Array, Call, Kept, Leaf, Memory, Node, Operand, PythonNode, Saved, Source
 from tenon.runtime.call.loaded import tape_functions
 from tenon.runtime.tracing.trace import Captures, TracingPoint
 
@@ -237,7 +237,8 @@ _NATIVE: list[Callable[..., Any]] = []
 def record(call: Call, operands: Sequence[Operand], results: Sequence[Stored], kept: Sequence[Array] = ()) -> None:
     """Note that `call` gave `results`, which are given their sources, and what it keeps besides."""
     saved = [Saved(result._array, result._own_memory()) for result in results]
-    node = Node(call, operands, [*saved, *[Saved(array, Memory()) for array in kept]])
+    kind = Node if call.pull_back is None else PythonNode
+    node = kind(call, operands, [*saved, *[Saved(array, Memory()) for array in kept]])
     for index, result in enumerate(results):
         array = result._array
         if is_differentiable(array.dtype):
@@ -246,6 +247,8 @@ def record(call: Call, operands: Sequence[Operand], results: Sequence[Stored], k
 
 def hooked(source: Source, gradient: Any) -> Any:
     """A gradient as the hooks of its source leave it."""
+    if not source.has_hooks:  # asking for them would make a dict, and native code leaves tapes with hooks to Python
+        return gradient
     for hook in [*source.hooks.values()]:
         changed = hook(gradient)
         if changed is None:

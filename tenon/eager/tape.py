@@ -314,10 +314,26 @@ class Result(_OfNode):
         self.index = index
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Result and self.node is other.node and self.index == other.index
+        return isinstance(other, Result) and self.node is other.node and self.index == other.index
 
     def __hash__(self) -> int:
         return hash((id(self.node), self.index))
+
+
+class PythonNode(Node):
+    """A call whose gradient Python finds (`Call.pull_back`). To native code, which walks tapes and knows classes, what
+    it gave is an end."""
+
+    __slots__ = ()
+
+    def source(self, index: int) -> Source:
+        return self if index == 0 else PythonResult(self, index)
+
+
+class PythonResult(Result):
+    """The source of another result of such a call than its first."""
+
+    __slots__ = ()
 
 
 def forget(node: Node) -> None:

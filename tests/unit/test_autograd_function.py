@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 
 import tenon
 from tenon import nn, optim
+from tenon.eager import engine, known_tapes
 
 GENERATOR = np.random.default_rng(0)
 X, W = (GENERATOR.standard_normal((3, 4)).astype(np.float32) for _ in range(2))
@@ -230,3 +232,61 @@ def test_the_arrays_of_a_call_go_with_its_results(saved: bool, is_pulled_back: b
         assert [reference() for reference in held] == [None] * 6
     finally:
         gc.enable()
+
+
+def graphs_of(monkeypatch: pytest.MonkeyPatch, function: Callable[[], Any]) -> int:
+    """How many graphs a call builds that native code does not know yet."""
+    built: list[int] = []
+    for module in (engine, known_tapes):
+        whole = module.Graph
+        monkeypatch.setattr(module, "Graph", lambda *a, whole=whole, **k: built.append(1) or whole(*a, **k))
+    function()
+    monkeypatch.undo()
+    return len(built)
+
+
+def test_a_tape_with_functions_is_known_the_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stepped(library: Any) -> Callable[[], list[float]]:
+        made = functions(library)
+        x: Any = library.tensor([0.3, 0.6], requires_grad=True)
+
+        def step() -> list[float]:
+            x.grad = None
+            first, second = made["two"](made["cube"](x * 3, 0.5) * x, x)
+            ((first * 2).sum() + (second * x).sum()).backward()
+            gradient: Any = x.grad
+            return gradient.tolist()
+
+        return step
+
+    step = stepped(tenon)
+    step()
+    assert graphs_of(monkeypatch, step) == 0
+    np.testing.assert_allclose(step(), stepped(torch)(), rtol=1e-5)
+
+
+def test_gradients_with_respect_to_results_go_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = tenon.tensor([1.0, 2.0], requires_grad=True)
+
+    def unrolled() -> Any:
+        x: Any = start
+        for _ in range(3):
+            slope: Any = tenon.autograd.grad((x**3).sum(), x, create_graph=True)[0]
+            x = x - 0.1 * slope
+        return x.sum()
+
+    unrolled()
+    assert graphs_of(monkeypatch, unrolled) == 3, "one for each gradient, and none for what is before it"
+    start.grad = None
+    unrolled().backward()
+    theirs = torch.tensor([1.0, 2.0], requires_grad=True)
+    y: Any = theirs
+    for _ in range(3):
+        (slope,) = torch.autograd.grad((y**3).sum(), y, create_graph=True)
+        y = y - 0.1 * slope
+    y.sum().backward()
+    assert theirs.grad is not None
+    np.testing.assert_allclose(start.grad.numpy(), theirs.grad.numpy(), rtol=1e-5)
+    result = unrolled()
+    result.backward(retain_graph=True)
+    assert graphs_of(monkeypatch, lambda: unrolled().backward()) == 3, "and that through all of them is known"
