@@ -32,6 +32,7 @@ from tenon.runtime.arguments.orders import Orders, orders_of
 from tenon.runtime.arguments.signature import Signature
 from tenon.runtime.arguments.tree import Structure, flatten, tell_by_identity
 from tenon.runtime.call.entry import NativeCalls
+from tenon.runtime.call.steps import inside_of
 from tenon.runtime.cuda.calls import OTHER, DeviceCalls
 from tenon.runtime.cuda.names import checked_device, kind_of
 from tenon.runtime.dynamic import DynamicAxes, DynamicDimensions, say_why_specialized
@@ -154,7 +155,7 @@ class JitFunction(NativeCalls):
             results = compiled.launch(arrays, out)
         else:
             key, compiled, results = ran
-        kind = key, order, id(compiled.guards)
+        kind = key, order, id(compiled.guards), inside_of((args, kwargs), structure)
         if self.device != "cpu":
             if out is None and ran is None and autocast_element() is None:
                 kind = *kind, tuple(map(type, given))

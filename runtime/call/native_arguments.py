@@ -10,7 +10,7 @@ from tenon.runtime.call.entry_code import code, python
 from tenon.runtime.call.layout import ENTRY, ITEM, MEMORY, REF, REFS, SIZE, STEP, TENSOR, Step
 from tenon.runtime.call.native_donation import is_given_away
 from tenon.runtime.call.native_memory import bytes_of, copied
-from tenon.runtime.call.native_tensors import HAS_SOURCE, HAS_TENSOR, is_tensor
+from tenon.runtime.call.native_tensors import HAS_SOURCE, HAS_TENSOR, is_tensor, tensors
 from tenon.runtime.cpu.addresses import ALIGNED
 from tenon.runtime.cpu.ir_types import F32, F64, I1, I32, I64, PTR, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
@@ -280,6 +280,13 @@ def open_array(
     used = code.local(REF, given)
     wanted_class = step.array.class_
     code.return_if(wanted_class.is_not_null & (given.type.to(REF) != wanted_class), None)
+    with code.if_(step.array.is_inside != 0):
+        code.return_if(tensors.waiting[0] != 0, None)
+        inside = given.to(pointer(TENSOR))._array
+        code.return_if(inside.is_null, None)
+        python.Py_IncRef(inside)
+        own(inside)
+        used.set(inside)
     with code.if_(step.array.is_changed != 0):
         code.return_unless(is_changed_alone(given), None)
     with code.if_(entry.takes_tensors != 0), code.if_(is_tensor(given)):

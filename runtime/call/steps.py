@@ -20,6 +20,7 @@ from tenon.runtime.arguments.tree import Structure, layout
 from tenon.runtime.call.entry_words import Leaf, Part, Place, Words
 from tenon.runtime.call.layout import INSTRUCTION, STEP, Build, Step
 from tenon.runtime.call.size_steps import SizeSteps
+from tenon.runtime.call.tensors import array_inside
 from tenon.runtime.cpu.addresses import USABLE, WRITEABLE
 
 Numbers = Mapping[type, Step]
@@ -64,6 +65,26 @@ def is_unchanging(value: Any) -> bool:
     """Whether an object that is static is what it is as long as it lives: to compare identities is enough."""
     kind: Any = type(value)
     return isinstance(value, _UNCHANGING) or (kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__)
+
+
+def inside_of(tree: Any, structure: Structure) -> tuple[type, ...]:
+    """The classes of the objects in a tree that count as arrays, for which there are other steps than for these."""
+    if structure.kind is None:
+        return () if array_inside(tree) is None else (type(tree),)
+    inner: Iterable[Any] = ()
+    match layout(type(tree)):
+        case "tuple" | "list":
+            inner = tree
+        case "dict":
+            inner = tree.values()
+        case "attributes":
+            inner = [vars(tree)[name] for name in structure.names]
+        case "fields":
+            inner = [getattr(tree, name) for name in structure.names]
+        case _:
+            return ()
+    pairs = zip(inner, structure.children, strict=True)
+    return tuple([kind for item, child in pairs for kind in inside_of(item, child)])
 
 
 class Arguments:
@@ -170,18 +191,20 @@ class Arguments:
             size = leaf.dtype.itemsize
             self._step("scalar", Step.scalar, register, leaf=self.leaves, type=self.words.keep(kind), bytes=size)
             self.leaves += 1
+        elif (inside := array_inside(leaf)) is not None and self.leaves not in self._written:
+            self.array(register, inside.dtype, inside.shape, kind)
         elif is_array(leaf):
             raise IndescribableError
         else:
             self._constant(register, leaf)
 
-    def array(self, register: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-        """Expect an array, the next leaf."""
+    def array(self, register: int, dtype: np.dtype[Any], shape: tuple[int, ...], inside: type | None = None) -> None:
+        """Expect an array, the next leaf, or an object of a class that has it inside."""
         usual = np.dtype(dtype.type)
         if usual != dtype:
             raise IndescribableError
         order = self._orders.get(self.leaves)
-        wanted = self._wanted[self.leaves] if self._wanted else _ANY
+        wanted = self._wanted[self.leaves] if self._wanted else _ANY if inside is None else Leaf(inside)
         sizes = shape if self._shapes is None or order is not None else self._shapes[self.leaves]
         self._step(
             "array",
@@ -198,6 +221,7 @@ class Arguments:
             class_=0 if wanted.kind is None else self.words.keep(wanted.kind),
             source=wanted.source,
             is_changed=int(wanted.is_changed),
+            is_inside=int(inside is not None),
         )
         self.leaves += 1
 

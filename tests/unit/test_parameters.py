@@ -369,3 +369,28 @@ def test_attributes_of_a_class_that_extends_a_layer_are_its_own() -> None:
     assert not hasattr(nn.Linear, "scale")
     with pytest.raises(AttributeError, match=r"Linear has no attribute 'scale'$"):
         getattr(nn.Linear(3, 2), "scale")  # noqa: B009
+
+
+def test_a_module_whose_parameters_were_listed_is_called_natively(monkeypatch: pytest.MonkeyPatch) -> None:
+    layers, x = [nn.Linear(3, 3, seed=seed) for seed in (0, 1)], np.ones((2, 3), np.float32)
+    run = tenon.jit(lambda layers, x: layers[1](layers[0](x)))
+    expected = run(layers, x)
+    assert [len([*layer.parameters()]) for layer in layers] == [2, 2]
+    for _ in range(3):
+        run(layers, x)
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("this call is for Python")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run.parameters, "take_apart", refuse)
+        np.testing.assert_array_equal(run(layers, x), expected)
+        with tenon.no_grad():
+            layers[1].bias[...] = layers[1].bias + 1
+        np.testing.assert_allclose(run(layers, x), expected + 1, rtol=1e-5)
+        with pytest.raises(AssertionError):
+            run([nn.Linear(3, 3), nn.Linear(3, 3)], x)
+    layers[0].requires_grad_()
+    result = run(layers, x)
+    assert isinstance(result, tenon.Tensor)
+    assert result.requires_grad
