@@ -184,6 +184,8 @@ class Tensor(Familiar):
 
     def astype(self, dtype: Any) -> Tensor:
         """The elements converted to `dtype`."""
+        if dtype is self._array.dtype:
+            return self
         target = numpy_dtype(element_type(dtype))
         return self if target == self.dtype else self.cast(dtype=target)
 
@@ -226,6 +228,8 @@ class Tensor(Familiar):
         """The same for its function, called on tensors by position."""
         looks = VIEWS.get(function.__name__) if isinstance(args[0], Tensor) else None
         if looks is not None:
+            if len(args) == 1 and not settings and function.__name__ == "transpose":
+                return args[0].T
             (seen,), known = function.op.bind(args, settings)
             return looks(seen, **known)
         if WAITING.piece is not None:

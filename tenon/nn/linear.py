@@ -35,8 +35,9 @@ class Linear(Module):
 
     def forward(self, x: Array) -> Array:
         product, bias = tenon.matmul(x, tenon.transpose(self.weight)), self.bias
-        # In the dtype of the product, which autocast may have made smaller.
-        return product if bias is None else tenon.add(product, tenon.cast(bias, dtype=product.dtype))
+        if bias is not None and bias.dtype != product.dtype:  # which autocast may have made smaller
+            bias = tenon.cast(bias, dtype=product.dtype)
+        return product if bias is None else tenon.add(product, bias)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

@@ -13,7 +13,7 @@ from tenon.dialects.definition.both_faces import is_device
 from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.dialects.support.suggestion import UnknownAttributeError, check_keywords
-from tenon.dialects.support.user_traceback import shows_user_frames
+from tenon.dialects.support.user_traceback import hide_own_frames
 from tenon.dialects.types.types import element_type, is_float, numpy_dtype
 from tenon.eager.modes import MODE, TRACING, is_traced, no_grad
 from tenon.eager.parameters import CALLS, Offered, as_arrays, has_tensor
@@ -90,14 +90,14 @@ class Module(ModuleTree):
         """The module's result; to be defined by each module."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
-    @shows_user_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What `forward` gives, between the hooks; if there is an error, buffers have what they had before."""
-        _watch_if_foreign(self)
+        if watch() is not None:
+            _watch_if_foreign(self)
         is_outermost = CALLS.journal is None
+        if is_outermost:
+            CALLS.journal = []
         try:
-            if is_outermost:
-                CALLS.journal = []
             if not LEARNED.is_known(self) and MODE.records and has_tensor((args, kwargs)) and not is_traced():
                 LEARNED.learn(self)
             return call_with_hooks(self, args, kwargs) if self.hooks else self.forward(*args, **kwargs)
@@ -107,6 +107,8 @@ class Module(ModuleTree):
             # The frames of Tenon's own modules are not shown.
             if type(self).__module__.startswith("tenon."):
                 error.add_note(f"in {type(self).__name__}({self.extra_repr()})")
+            if isinstance(error, Exception):
+                hide_own_frames(error)
             raise
         finally:
             if is_outermost:
