@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,9 @@ from tenon import linalg
 from tenon.dialects.families import host
 from tenon.runtime.cpu import program
 from tenon.runtime.cpu.lapack import loaded
+from tenon.runtime.cpu.lapack.functions import lapack_functions
 from tenon.runtime.cpu.lapack.library import library
+from tenon.runtime.cpu.native_code import load_native
 
 RANDOM = generator("factorizations")
 SQUARE = RANDOM.normal(size=(3, 4, 4)) + 4 * np.eye(4)
@@ -228,3 +231,36 @@ def test_triangles_are_substituted_with_and_without_lapack(upper: bool) -> None:
     with tenon.knobs.override(interpret=True):
         found = tenon.jit(lambda a, b: linalg.solve_triangular(a, b, upper=upper))(a, b)
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("name", ["svd", "eigh", "qr"])
+def test_a_workspace_that_there_is_no_memory_for_is_not_used(name: str) -> None:
+    module, there = lapack_functions(32, 64), None
+    if module.text():
+        there = library(tuple(dict.fromkeys(module.needed)))
+    if there is None or there.integer_bits != 64:
+        pytest.skip("this NumPy has no LAPACK of 64-bit integers that is found by name")
+    room = ctypes.CDLL(None).malloc
+    room.argtypes, room.restype = [ctypes.c_size_t], ctypes.c_void_p
+    calls: list[int] = []
+    allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(
+        lambda size: calls.append(size) or (None if len(calls) == failing else room(size))
+    )
+    addresses = {part: there.address(part) for part in module.needed}
+    addresses["malloc"] = ctypes.cast(allocate, ctypes.c_void_p).value or 0
+    code = load_native("lapack without memory", module.text, module.exports, addresses)
+    matrix = np.diag(np.arange(1, 5, dtype=np.float32))
+    made = [matrix, *[np.zeros((4, 4), np.float32) for _ in range(3)]]
+    sizes = {"svd": (4, 4, 4, 4), "eigh": (4,), "qr": (4, 4, 4)}[name]
+    function = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, *[ctypes.c_int64] * (1 + len(sizes)))(
+        code.entry(f"tenon_{name}")
+    )
+
+    def is_done() -> bool:
+        calls.clear()
+        return bool(function((ctypes.c_void_p * 4)(*[array.ctypes.data for array in made]), 1, *sizes))
+
+    failing = 0
+    assert is_done()
+    for failing in range(1, len(calls) + 1):
+        assert not is_done(), failing

@@ -110,12 +110,10 @@ def _spectral(code: Stacks) -> None:
         code.lapack("syevd", job, "L", n, vectors, n, values, wanted, ASKED, whole, ASKED)
         # LAPACK may write as few bits as its integers have
         reals, integers = code.integer_of(wanted.load()), whole.to(pointer(code.integer)).load().to(I64)
-        work = code.workspace(reals)
-        more = code.workspace(integers)
-        info = code.lapack("syevd", job, "L", n, vectors, n, values, work, reals, more, integers)
-        code.release(work)
-        code.release(more)
-        return info
+        return code.with_room(
+            [reals, integers],
+            lambda work, more: code.lapack("syevd", job, "L", n, vectors, n, values, work, reals, more, integers),
+        )
 
     def decompose(room: Value, x: Value, values: Value, vectors: Value, n: Value) -> Operand:
         info = values_of(x, values, room, n, "V")
@@ -134,10 +132,10 @@ def _singular(code: Stacks) -> None:
         room: Value, job: Value, m: Value, n: Value, values: Value, u: Value, vh: Value, rows: Value
     ) -> Value:
         """The decomposition of `room`, with so many `rows` of `vh`."""
-        places = code.workspace(code.select(m < n, m, n) * 8)
-        info = code.lapack_with_room("gesdd", job, m, n, room, m, values, u, m, vh, rows, behind=(places,))
-        code.release(places)
-        return info
+        return code.with_room(
+            [code.select(m < n, m, n) * 8],
+            lambda places: code.lapack_with_room("gesdd", job, m, n, room, m, values, u, m, vh, rows, behind=(places,)),
+        )
 
     def decompose(
         room: Value, x: Value, u: Value, s: Value, vh: Value, m: Value, n: Value, columns: Value, rows: Value

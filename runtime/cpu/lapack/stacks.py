@@ -2,11 +2,14 @@
 
 Matrices of programs lie row by row and LAPACK's column by column, so that they are copied in between, as NumPy does.
 Each function takes the addresses of its arrays, operands first, the number of matrices, and sizes. It says whether it
-is done: where LAPACK refuses a matrix it is not, and who called it raises what is to be said.
+is done: where LAPACK refuses a matrix, or there is no memory to work in, it is not, and who called it raises what is to
+be said.
 """
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +20,8 @@ from tenon.runtime.cpu.ir_writer import Module
 REALS = pointer(F64)
 ASKED = -1
 """The length of a workspace with which LAPACK is asked how long it should be."""
+_NO_ROOM = 1 << 40
+"""In the place of LAPACK's `info` where there is no memory for a workspace."""
 
 
 class Stacks(Module):
@@ -65,8 +70,9 @@ class Stacks(Module):
             counts, first_result = [*taken, *made], len(taken)
             room = self.workspace(scratch(**given))
             wide = [arrays[i].to(REALS) if self.stored is F64 else self.workspace(n) for i, n in enumerate(counts)]
-            is_done = self.local(I1, 1)
-            with self.each(stacks) as stack:
+            own = [room, *(wide if self.stored is F32 else ())]
+            is_done = self.local(I1, self.all_there(own))
+            with self.if_(is_done.to(I1)), self.each(stacks) as stack:
                 if self.stored is F64:
                     parts = [memory.at(stack * count) for memory, count in zip(wide, counts, strict=True)]
                     info = step(room, *parts, **given)
@@ -81,7 +87,7 @@ class Stacks(Module):
                             stored[i][j] = wide[i][j].to(F32)
                 is_done.set(self.made(I1, f"icmp eq i64 {self.operand(info, I64)}, 0"))
                 self.break_if(~is_done)
-            for memory in [room, *(wide if self.stored is F32 else ())]:
+            for memory in own:
                 self.release(memory)
             return is_done
 
@@ -102,10 +108,20 @@ class Stacks(Module):
         wanted = self.array(F64)
         self.lapack(name, *arguments, wanted, ASKED, *behind)
         length = self.integer_of(wanted.load())
-        work = self.workspace(length)
-        info = self.lapack(name, *arguments, work, length, *behind)
-        self.release(work)
+        return self.with_room([length], lambda work: self.lapack(name, *arguments, work, length, *behind))
+
+    def with_room(self, lengths: Sequence[Value | int], call: Callable[..., Value]) -> Value:
+        """The `info` of a call that is given workspaces of so many reals."""
+        info, rooms = self.local(I64, _NO_ROOM), list(map(self.workspace, lengths))
+        with self.if_(self.all_there(rooms)):
+            info.set(call(*rooms))
+        for room in rooms:
+            self.release(room)
         return info
+
+    def all_there(self, rooms: Sequence[Value]) -> Value:
+        """Whether there was memory for all of these."""
+        return functools.reduce(operator.and_, [room.is_not_null for room in rooms])
 
     def blas(self, name: str, *arguments: Any) -> None:
         """Call a function without `info`."""
@@ -133,9 +149,9 @@ class Stacks(Module):
         return self.made(I64, f"fptosi double {number.read()} to i64")
 
     def workspace(self, reals: Value | int) -> Value:
-        """Room for so many reals, and at least for one."""
+        """Room for so many reals, and at least for one; null where there is no memory."""
         return self._allocate((self.number(I64, 1) + reals) * F64.size).to(REALS)
 
     def release(self, room: Value) -> None:
-        """Give room back."""
+        """Give room back, if there was any."""
         self._free(room)
