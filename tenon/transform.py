@@ -218,6 +218,17 @@ def _matching(tree: Any, like: Sequence[Value], structure: Structure, what: str)
     ]
 
 
+def _check_floats(tree: Any, like: Any, what: str) -> None:
+    """Raise `TypeError` for floats of `tree` that are of another dtype than those in `like`; Python's are of any."""
+    (leaves, structure), (values, own) = flatten(tree), flatten(like)
+    for value, leaf, name in zip(values, leaves, paths(structure), strict=True) if structure == own else ():
+        if not (hasattr(value, "dtype") and hasattr(leaf, "dtype")) or is_weak(leaf):
+            continue
+        given, wanted = element_type(leaf.dtype), element_type(value.dtype)
+        if given != wanted and is_float(given) and is_float(wanted):
+            raise TypeError(f"{what}: {name} has dtype {given} where {wanted}, that of the value, is needed")
+
+
 def _seeds(tree: Any, like: Sequence[Any], structure: Structure, what: str) -> list[Any]:
     """As `_matching`, outside of a trace: arrays, and where `like` is no float what is there."""
     found = _fitting(tree, like, structure, what, lambda leaf: as_array(leaf, what))
@@ -248,17 +259,22 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     """`(value, tangent)`: the value of `function` at `primals`, and its derivative in the direction `tangents`.
 
     The reverse rules give it: a pull-back is linear in its cotangent, so pulling back the pull-back pushes forward.
+    Raises `ValueError` for tangents of other structure or shapes than the primals, and `TypeError` for floats of
+    another dtype; Python's have any.
     """
     check_functions("jvp", function)
+
+    def named(number: int) -> str:
+        return "jvp: tangent" if len(primals) == 1 else f"jvp: tangent {number}"
 
     def transformed(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         result, groups = _linearized(function, primals, range(len(primals)), "jvp")
         outputs, structure = trees(result, "jvp")
         sources: list[Value] = []
         directions: list[Value | None] = []
-        for (values, floats, tree), tangent in zip(groups, tangents, strict=True):
+        for number, ((values, floats, tree), tangent) in enumerate(zip(groups, tangents, strict=True)):
             moved = list(map(exact, values))
-            given = _matching(tangent, moved, tree, "jvp: tangent")
+            given = _matching(tangent, moved, tree, named(number))
             sources += [v for v, wanted in zip(moved, floats, strict=True) if wanted]
             directions += [d for d, wanted in zip(given, floats, strict=True) if wanted]
         moving = [v for v in outputs if is_float(v.element_type)]
@@ -272,6 +288,8 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
 
     if len(primals) != len(tangents):
         raise ValueError(f"jvp: {len(primals)} primals and {len(tangents)} tangents are given")
+    for number, (primal, tangent) in enumerate(zip(primals, tangents, strict=True)):
+        _check_floats(tangent, primal, named(number))
     return at_once(transformed)(tuple(primals), tuple(tangents))
 
 
