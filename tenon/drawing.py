@@ -12,6 +12,7 @@ import numpy as np
 
 from tenon.dialects.definition.both_faces import check_cpu
 from tenon.dialects.definition.value import TracedValueError, Value
+from tenon.dialects.types.shapes import check_count, check_sizes
 from tenon.eager.modes import is_traced
 from tenon.eager.tensor import Tensor
 from tenon.seeds import Seed, generator_of
@@ -36,9 +37,11 @@ def _shape(function: str, sizes: tuple[Any, ...], size: Any) -> tuple[int, ...]:
     given = sizes if size is None else (*sizes, size)
     shape = given[0] if len(given) == 1 and not hasattr(given[0], "__index__") else given
     try:
-        return tuple([int(extent.__index__()) for extent in shape])
+        found = tuple([int(extent.__index__()) for extent in shape])
     except AttributeError:
         raise TypeError(f"tenon.{function}: the shape is {shape!r} where integers are needed") from None
+    check_sizes(f"tenon.{function}", found)
+    return found
 
 
 def _made(numbers: Any, dtype: object, requires_grad: bool) -> Tensor:
@@ -84,12 +87,15 @@ def randint(
     if size is None:
         raise TypeError("tenon.randint: the shape is missing; write randint(high, size) or randint(low, high, size)")
     shape = _shape("randint", (), size)
+    if low >= high:
+        raise ValueError(f"tenon.randint: low is {low} and high is {high}, which no integers are between")
     return _made(_generator("randint", generator, "random_integers").integers(low, high, shape), dtype, False)
 
 
 def randperm(count: int, *, dtype: object = "i64", generator: Seed = None, device: Any = None) -> Tensor:
     """The integers from 0 to before `count`, in any order."""
     _check(device)
+    check_count("tenon.randperm", "count", count)
     return _made(_generator("randperm", generator, "random_permutation").permutation(count), dtype, False)
 
 
@@ -140,6 +146,7 @@ def multinomial(weights: Any, num_samples: int, replacement: bool = False, *, ge
 
     Raises `ValueError` for weights that are negative, not finite or all 0, and for too few of them.
     """
+    check_count("tenon.multinomial", "num_samples", num_samples)
     given = np.asarray(weights, np.float64)
     if given.ndim not in (1, 2):
         raise ValueError(f"tenon.multinomial: weights has rank {given.ndim} where 1 or 2 is needed")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 from xdsl.ir import Attribute
 
@@ -109,6 +110,24 @@ def check_addressable(type_: Attribute) -> None:
 
 _FEWEST_TOO_MANY = 1 << 59
 """The least number of elements, of 16 bytes at most, that can be too many."""
+
+
+def check_sizes(function: str, shape: Any) -> None:
+    """Raise unless `shape`, an argument of a function, is a tuple or list of sizes."""
+    if not isinstance(shape, Sequence) or isinstance(shape, str):
+        raise TypeError(f"{function}: shape is {shape!r} where a tuple of sizes is needed")
+    for size in shape:
+        if isinstance(size, bool | float):
+            raise TypeError(f"{function}: shape is {tuple(shape)} where integers are needed")
+        if hasattr(size, "__index__") and int(size.__index__()) < 0:
+            raise InferenceError(f"{function}: shape is {tuple(shape)} where sizes of at least 0 are needed")
+
+
+def check_count(function: str, name: str, count: Any) -> None:
+    """Raise unless `count`, the argument of this name of a function, is an integer of at least 0."""
+    if isinstance(count, float) or (hasattr(count, "__index__") and int(count.__index__()) < 0):
+        kind = TypeError if isinstance(count, float) else InferenceError
+        raise kind(f"{function}: {name} is {count!r} where an integer of at least 0 is needed")
 
 
 def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:

@@ -8,6 +8,7 @@ import numpy as np
 
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.value import ops
+from tenon.dialects.ops.move.creation import filled, sizes_and_dtype
 from tenon.dialects.types.shapes import normalize_axis
 
 
@@ -49,7 +50,8 @@ def matrix_transpose(x: Any, /) -> Any:
 def empty(*sizes: Any, shape: Any = None, dtype: object = None, device: str | None = None) -> Any:
     """A tensor of a shape (sizes or one tuple of them) for contents to come, f32 by default. Its elements are 0:
     nothing depends on chance."""
-    return ops.zeros(*sizes, shape=shape, dtype="f32" if dtype is None else dtype, device=device)
+    size, dtype = sizes_and_dtype("empty", sizes if shape is None else (shape, *sizes), dtype)
+    return filled("empty", size, 0, dtype, device)
 
 
 def empty_like(x: Any, /, *, dtype: object = None, device: str | None = None) -> Any:

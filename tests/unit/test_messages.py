@@ -34,6 +34,7 @@ def stepped(steps: Any) -> Any:
     return steps
 
 
+KEY = np.array([1, 2], np.int32)
 MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: tenon.round(X, decimals=400), ValueError, "tenon.round: decimals is 400 where -38 to 38"),
     (lambda: tenon.unique(X, dim=5), ValueError, "unique: dim is 5, which is no axis of shape"),
@@ -51,7 +52,7 @@ MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: tenon.jit(lambda x: f"{x:.2f}")(X), TypeError, "the elements of a traced value (tensor<3x4xf32>)"),
     (lambda: tenon.grad(lambda x: x, argnums="x")(1.0), TypeError, "grad: argnums is 'x' where the position of"),
     (lambda: tenon.tensor_op(lambda x: x), TypeError, "tensor_op: <lambda> is no class of a family of ops"),
-    (lambda: tenon.full(2, 3, 4), TypeError, "the dtype of a new tensor is 4; sizes go into one tuple, such as (2, 4)"),
+    (lambda: tenon.full(2, 3, 4), TypeError, "full: the dtype is 4; sizes go into one tuple, such as (2, 4)"),
     (lambda: nn.Liner, AttributeError, "module 'tenon.nn' has no attribute 'Liner', did you mean 'Linear'"),
     (lambda: tenon.optim.Adm, AttributeError, "module 'tenon.optim' has no attribute 'Adm', did you mean 'Adam'"),
     (lambda: tenon.data.DataLoadr, AttributeError, "did you mean 'DataLoader'"),
@@ -74,8 +75,8 @@ MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: tenon.autocast("cpu", dtype="f9"), ValueError, "autocast: dtype is f9, neither f16 nor bf16"),
     (lambda: nn.Embedding(3, 2)(np.array([0, 3])), IndexError, "Embedding: index 3 is none of 0 to 2"),
     (lambda: nn.BatchNorm1d(3)(np.ones((1, 3), np.float32)), ValueError, "one number of each channel"),
-    (lambda: tenon.jit(lambda n: tenon.zeros((2, n)))(3), TypeError, "the shape of a new tensor is a traced value"),
-    (lambda: tenon.jit(lambda n: tenon.ones(n))(3), TypeError, "the shape of a new tensor is a traced value"),
+    (lambda: tenon.jit(lambda n: tenon.zeros((2, n)))(3), TypeError, "zeros: the shape is a traced value"),
+    (lambda: tenon.jit(lambda n: tenon.ones(n))(3), TypeError, "ones: the shape is a traced value"),
     (lambda: tenon.jit(lambda n: range(n))(3), TypeError, "counts loops in static= of jit"),
     (lambda: tenon.jit(lambda i: X[:, i])(3), TypeError, "index tenon.asarray(array) instead"),
     (lambda: tenon.jit(lambda x: np.asarray(x))(X), TypeError, "compute on it with tenon functions"),
@@ -89,9 +90,27 @@ MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: tenon.grad(X), TypeError, "grad: a ndarray is given where a function is needed"),  # pyright: ignore
     (lambda: tenon.vjp(X, X), TypeError, "vjp: a ndarray is given where a function is needed"),  # pyright: ignore
     (lambda: tenon.jvp(X, (X,), (X,)), TypeError, "jvp: a ndarray is given where a function"),  # pyright: ignore
-    (lambda: tenon.zeros((2, -1)), ValueError, "the shape of a new tensor is (2, -1), which has a negative size"),
+    (lambda: tenon.zeros((2, -1)), ValueError, "zeros: the shape is (2, -1), which has a negative size"),
     (lambda: nn.Sequential([nn.ReLU()]), TypeError, "Sequential: layer 0 is a list, which cannot be called"),  # pyright: ignore
-    (lambda: tenon.full((2,), None), TypeError, "the value of a new tensor is None where a number is needed"),
+    (lambda: tenon.full((2,), None), TypeError, "full: the value is None where a number is needed"),
+    (lambda: tenon.ones((2.5, 1)), TypeError, "ones: the shape is (2.5, 1) where integers are needed"),  # pyright: ignore
+    (lambda: tenon.empty(-2), ValueError, "empty: the shape is (-2,), which has a negative size"),
+    (lambda: tenon.full((-2, 3), 1), ValueError, "full: the shape is (-2, 3), which has a negative size"),
+    (lambda: tenon.eye(2, -3), ValueError, "eye: m is -3 where an integer of at least 0 is needed"),
+    (lambda: tenon.arange(0.0, np.nan), ValueError, "arange: start, stop and step are (0.0, nan, 1), which are not"),
+    (lambda: tenon.linspace(0, 1, -3), ValueError, "linspace: num is -3 where an integer of at least 0 is needed"),
+    (lambda: tenon.rand(-2, 3), ValueError, "tenon.rand: shape is (-2, 3) where sizes of at least 0 are needed"),
+    (lambda: tenon.randint(5, (-2,)), ValueError, "tenon.randint: shape is (-2,) where sizes of at least 0 are needed"),
+    (lambda: tenon.randint(5, 5, (2,)), ValueError, "tenon.randint: low is 5 and high is 5, which no integers are"),
+    (lambda: tenon.randperm(-3), ValueError, "tenon.randperm: count is -3 where an integer of at least 0 is needed"),
+    *[(lambda draw=draw: draw(KEY, shape=(-2, 3)), ValueError, f"{draw.__name__}: shape is (-2, 3) where sizes")
+      for draw in (tenon.random_bits, tenon.random_uniform, tenon.random_normal, tenon.random_exponential,
+                   tenon.random_gumbel, tenon.random_bernoulli, tenon.random_truncated_normal)],
+    (lambda: tenon.random_integers(KEY, (-1,), 0, 5), ValueError, "random_integers: shape is (-1,) where sizes of at"),
+    (lambda: tenon.random_categorical(KEY, X, -1), ValueError, "random_categorical: count is -1 where an integer"),
+    (lambda: tenon.jit(tenon.random_normal, static="shape")(KEY, (3, -1)), ValueError, "random_normal: shape is (3, "),
+    (lambda: tenon.jvp(np.sin, (X,), (X.astype("f8"),)), TypeError, "jvp: tangent: value has dtype f64 where f32"),
+    (lambda: tenon.jvp(tenon.add, (X, X), (X, X.astype("f2"))), TypeError, "jvp: tangent 1: value has dtype f16"),
     (lambda: nn.Conv2d(1, 4, 3)(X), ValueError, "Conv2d: x has shape (3, 4) where 4 dimensions are needed"),
 ]  # fmt: skip
 

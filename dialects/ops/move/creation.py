@@ -12,7 +12,7 @@ from tenon.dialects.definition.keywords import also_called, check_device
 from tenon.dialects.definition.operands import shaped, to_value
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import Value, insertion_point, ops
-from tenon.dialects.types.shapes import InferenceError, check_addressable, normalize_axis
+from tenon.dialects.types.shapes import InferenceError, check_addressable, check_count, normalize_axis
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import element_type, is_known, numpy_dtype, tensor_type
 
@@ -24,23 +24,30 @@ def full(shape: Sequence[int] | int, value: Any, dtype: object = "f32", *, devic
 
     >>> tenon.full((2, 3), 7, dtype="i32")
     """
-    check_device("full", device)
+    return filled("full", shape, value, dtype, device)
+
+
+def filled(function: str, shape: Any, value: Any, dtype: object, device: str | None) -> Any:
+    """What `function` gives for such arguments."""
+    check_device(function, device)
     dtype = "f32" if dtype is None else dtype
     if isinstance(shape, Value) or (isinstance(shape, Sequence) and any(isinstance(size, Value) for size in shape)):
-        raise TypeError("the shape of a new tensor is a traced value; name what decides it in static= of jit")
-    size = (shape,) if isinstance(shape, int | np.integer | Size) else tuple(shape)
+        raise TypeError(f"{function}: the shape is a traced value; name what decides it in static= of jit")
+    size: tuple[Any, ...] = (shape,) if isinstance(shape, int | np.integer | Size) else tuple(shape)
     if isinstance(dtype, int | np.integer) and not isinstance(dtype, bool):
-        raise TypeError(f"the dtype of a new tensor is {dtype}; sizes go into one tuple, such as {(*size, dtype)}")
+        raise TypeError(f"{function}: the dtype is {dtype}; sizes go into one tuple, such as {(*size, dtype)}")
     if value is None:
-        raise TypeError("the value of a new tensor is None where a number is needed")
+        raise TypeError(f"{function}: the value is None where a number is needed")
+    if any(isinstance(extent, float) for extent in size):
+        raise TypeError(f"{function}: the shape is {size} where integers are needed")
     number = np.asarray(value, numpy_dtype(element_type(dtype)))
     if any(not isinstance(extent, Size) and extent < 0 for extent in size):
-        raise InferenceError(f"the shape of a new tensor is {size}, which has a negative size")
+        raise InferenceError(f"{function}: the shape is {size}, which has a negative size")
     if all(type(extent) is int for extent in size):
         try:
             check_addressable(tensor_type(size, element_type(dtype)))
         except InferenceError as error:
-            raise InferenceError(f"full: {error}") from None
+            raise InferenceError(f"{function}: {error}") from None
     if insertion_point() is None:
         return np.full(size, number)
     if any(isinstance(extent, Size) for extent in size):
@@ -48,7 +55,7 @@ def full(shape: Sequence[int] | int, value: Any, dtype: object = "f32", *, devic
     return ops.constant(value=np.broadcast_to(number, size))
 
 
-def _sizes_and_dtype(function: str, given: tuple[Any, ...], dtype: object) -> tuple[Any, object]:
+def sizes_and_dtype(function: str, given: tuple[Any, ...], dtype: object) -> tuple[Any, object]:
     """The shape and the dtype that are given by position: `(2, 3)`, `2, 3`, `(2, 3), "f64"`."""
     if not given:
         raise TypeError(f"{function}: the shape is missing")
@@ -63,8 +70,8 @@ def zeros(*sizes: Any, shape: Any = None, dtype: object = "f32", device: str | N
 
     >>> tenon.zeros((2, 3))
     """
-    size, dtype = _sizes_and_dtype("zeros", sizes if shape is None else (shape, *sizes), dtype)
-    return full(size, 0, dtype, device=device)
+    size, dtype = sizes_and_dtype("zeros", sizes if shape is None else (shape, *sizes), dtype)
+    return filled("zeros", size, 0, dtype, device)
 
 
 @tensor_function
@@ -73,8 +80,8 @@ def ones(*sizes: Any, shape: Any = None, dtype: object = "f32", device: str | No
 
     >>> tenon.ones((2, 3), dtype="i1")
     """
-    size, dtype = _sizes_and_dtype("ones", sizes if shape is None else (shape, *sizes), dtype)
-    return full(size, 1, dtype, device=device)
+    size, dtype = sizes_and_dtype("ones", sizes if shape is None else (shape, *sizes), dtype)
+    return filled("ones", size, 1, dtype, device)
 
 
 @tensor_function
@@ -144,6 +151,9 @@ def eye(n: int, m: int | None = None, k: int = 0, dtype: object = "f32", *, devi
     >>> tenon.eye(2, 3, k=1)
     """
     check_device("eye", device)
+    check_count("eye", "n", n)
+    if m is not None:
+        check_count("eye", "m", m)
     dtype = "f32" if dtype is None else dtype
     if insertion_point() is None:
         return np.eye(n, m, k, numpy_dtype(element_type(dtype)))
@@ -167,6 +177,8 @@ def arange(
     if step == 0:
         raise ValueError("arange: step is 0")
     given = (0, start, step) if stop is None else (start, stop, step)
+    if not np.isfinite([*map(float, given)]).all():
+        raise ValueError(f"arange: start, stop and step are {given}, which are not all finite")
     element = dtype or ("i64" if all(isinstance(number, int | np.integer) for number in given) else "f32")
     return _known(np.arange(*given).astype(numpy_dtype(element_type(element))))
 
@@ -187,6 +199,7 @@ def linspace(
     >>> tenon.linspace(0.0, 1.0, 5, endpoint=False)
     """
     check_device("linspace", device)
+    check_count("linspace", "num", num)
     dtype = "f32" if dtype is None else dtype
     return _known(np.linspace(start, stop, num, endpoint=endpoint).astype(numpy_dtype(element_type(dtype))))
 

@@ -20,6 +20,7 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import ElementwiseOp, PrimitiveOp
+from tenon.dialects.types.shapes import check_count, check_sizes
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import INTEGER_TENSOR, TensorConstraint, element_type, i32, ui32
 
@@ -122,6 +123,7 @@ def random_bits(key: Any, shape: Sequence[int]) -> Any:
 
     >>> tenon.random_bits(np.array([1, 2], np.int32), (3,))
     """
+    check_sizes("random_bits", shape)
     return random_words(key, shape)[0]
 
 
@@ -174,5 +176,6 @@ def split_key(key: Any, count: int = 2) -> Any:
 
     >>> tenon.split_key(np.array([1, 2], np.int32), 3)
     """
+    check_count("split_key", "count", count)
     words = ops.threefry(ops.iota(shape=(count,), dtype="i32"), _SPLITS, *_words_of(key))
     return ops.stack(words, axis=1)

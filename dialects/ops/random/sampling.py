@@ -20,7 +20,7 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.ops.random.random import WORDS, random_words
 from tenon.dialects.ops.reduce.reduction import in_compute_type
-from tenon.dialects.types.shapes import InferenceError, normalize_axis, show
+from tenon.dialects.types.shapes import InferenceError, check_count, check_sizes, normalize_axis, show
 from tenon.dialects.types.types import (
     BOOL_TENSOR,
     FLOAT_TENSOR,
@@ -75,6 +75,7 @@ def random_uniform(key: Any, shape: Sequence[int], low: Any = 0.0, high: Any = 1
 
     >>> tenon.random_uniform(np.array([1, 2], np.int32), (3,), low=-1.0)
     """
+    check_sizes("random_uniform", shape)
     element = _float_type("random_uniform", dtype)
     unit = _unit(key, shape, element)
     if isinstance(low, int | float) and isinstance(high, int | float):
@@ -92,6 +93,7 @@ def random_normal(key: Any, shape: Sequence[int], mean: Any = 0.0, deviation: An
 
     >>> tenon.random_normal(np.array([1, 2], np.int32), (3,))
     """
+    check_sizes("random_normal", shape)
     element = _float_type("random_normal", dtype)
     standard = ops.cast(_standard_normal(key, shape, element), dtype=element)
     scaled = standard if _is_number(deviation, 1.0) else ops.multiply(standard, deviation)
@@ -123,6 +125,7 @@ def random_truncated_normal(
 
     >>> tenon.random_truncated_normal(np.array([1, 2], np.int32), (3,), low=0.0)
     """
+    check_sizes("random_truncated_normal", shape)
     element = _float_type("random_truncated_normal", dtype)
     if not low < high:
         raise ValueError(f"random_truncated_normal: low is {low} and high is {high}, which is not above it")
@@ -138,6 +141,7 @@ def random_exponential(key: Any, shape: Sequence[int], rate: Any = 1.0, dtype: o
 
     >>> tenon.random_exponential(np.array([1, 2], np.int32), (3,), rate=2.0)
     """
+    check_sizes("random_exponential", shape)
     element = _float_type("random_exponential", dtype)
     numbers = ops.negative(ops.log(_open_unit(key, shape, element)))
     return ops.cast(numbers if _is_number(rate, 1.0) else ops.divide(numbers, rate), dtype=element)
@@ -149,6 +153,7 @@ def random_gumbel(key: Any, shape: Sequence[int], dtype: object = "f32") -> Any:
 
     >>> tenon.random_gumbel(np.array([1, 2], np.int32), (3,))
     """
+    check_sizes("random_gumbel", shape)
     element = _float_type("random_gumbel", dtype)
     numbers = ops.negative(ops.log(ops.negative(ops.log(_open_unit(key, shape, element)))))
     return ops.cast(numbers, dtype=element)
@@ -160,6 +165,8 @@ def random_bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | None = None)
 
     >>> tenon.random_bernoulli(np.array([1, 2], np.int32), np.array([0.0, 0.5, 1.0]))
     """
+    if shape is not None:
+        check_sizes("random_bernoulli", shape)
     whole = getattr(p, "shape", ()) if shape is None else shape
     return ops.less(random_uniform(key, whole), p)
 
@@ -172,6 +179,7 @@ def random_integers(key: Any, shape: Sequence[int], low: int, high: int, dtype: 
 
     >>> tenon.random_integers(np.array([1, 2], np.int32), (6,), low=1, high=7)
     """
+    check_sizes("random_integers", shape)
     span = high - low
     if not 0 < span <= 2**32:
         raise ValueError(f"random_integers: high - low is {span}, outside of [1, 2^32]")
@@ -190,6 +198,7 @@ def random_permutation(key: Any, x: Any, axis: int = 0) -> Any:
     >>> tenon.random_permutation(np.array([1, 2], np.int32), 5)
     """
     if isinstance(x, int):
+        check_count("random_permutation", "x", x)
         return ops.argsort(random_words(key, (x,))[0])
     axis = normalize_axis(axis, len(x.shape))
     return ops.gather(x, ops.argsort(random_words(key, (x.shape[axis],))[0]), axis=axis)
@@ -205,6 +214,8 @@ def random_categorical(key: Any, logits: Any, count: int | None = None) -> Any:
     >>> key, logits = np.array([1, 2], np.int32), np.array([-2.0, -np.inf, 0.0])
     >>> tenon.random_categorical(key, logits, count=8)
     """
+    if count is not None:
+        check_count("random_categorical", "count", count)
     *batch, classes = logits.shape
     if count is None:
         return ops.argmax(ops.add(logits, random_gumbel(key, (*batch, classes))), axis=-1)
