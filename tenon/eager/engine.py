@@ -49,26 +49,18 @@ def gradients_of(
     pending: dict[Source, G] = {}
     passed: dict[Source, G] = {}
 
-    def collect(ends: Iterable[Source], found: Iterable[G | None]) -> None:
-        for end, gradient in zip(ends, found, strict=True):
+    def collect(found: Iterable[tuple[Source, G | None]]) -> None:
+        for end, gradient in found:
             if gradient is not None:
                 known = pending.get(end)
                 pending[end] = gradient if known is None else how.add(known, gradient)
 
     def go_on(starts: Sequence[Source], given: Sequence[G]) -> None:
-        if not any(start.node in leading for start in starts):
-            return
-        if how.known is not None and len(starts) == 1 and not by_calls:
-            found = how.known(starts[0], given[0])
-            if found is not None:
-                collect([end for end, _ in found], [gradient for _, gradient in found])
-                return
-        cuts = _operands_of(starts) if by_calls else stops - {*starts}
-        graph = Graph(starts, cuts, None if wanted is None else cuts | stops, anew=how.recorded)
-        if graph.ends:
-            collect(graph.ends, how.pull_back(graph, given))
+        if any(start.node in leading for start in starts):
+            cuts = _operands_of(starts) if by_calls else stops - {*starts}
+            collect(_ends_of(starts, given, how, cuts, None if wanted is None else cuts | stops, by_calls=by_calls))
 
-    collect(roots, cotangents)
+    collect(zip(roots, cotangents, strict=True))
     free = [root for root in pending if root not in stops and root.node is not None and not by_calls]
     if free:
         go_on(free, [pending.pop(root) for root in free])
@@ -81,8 +73,7 @@ def gradients_of(
             for result in [known for known in pending if known.node is node]:
                 passed[result] = of_results[result.index] = how.hooked(result, pending.pop(result))
             found = zip(node.sources, node.call.pull_back(node, of_results), strict=True)
-            of_operands = [(operand, gradient) for operand, gradient in found if operand is not None]
-            collect(*zip(*of_operands, strict=True))
+            collect([(operand, gradient) for operand, gradient in found if operand is not None])
             continue
         starts = [known for known in pending if known.node is node] if by_calls and node is not None else [source]
         gradients = [how.hooked(start, pending.pop(start)) for start in starts]
@@ -95,6 +86,23 @@ def gradients_of(
     if wanted is None:
         return {source: gradient for source, gradient in passed.items() if source.node is None}
     return {source: gradient for source, gradient in passed.items() if source in stops}
+
+
+def _ends_of(
+    starts: Sequence[Source],
+    given: Sequence[G],
+    how: Gradients[G],
+    cuts: Set[Source],
+    wanted: Set[Source] | None,
+    *,
+    by_calls: bool,
+) -> Iterable[tuple[Source, G | None]]:
+    """The ends of the graph from some sources to where it is cut, with their gradients."""
+    known = how.known(starts[0], given[0]) if how.known is not None and len(starts) == 1 and not by_calls else None
+    if known is not None:
+        return known
+    graph = Graph(starts, cuts, wanted, anew=how.recorded)
+    return zip(graph.ends, how.pull_back(graph, given), strict=True) if graph.ends else ()
 
 
 def _operands_of(starts: Sequence[Source]) -> set[Source]:

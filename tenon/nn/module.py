@@ -92,8 +92,7 @@ class Module(ModuleTree):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What `forward` gives, between the hooks; if there is an error, buffers have what they had before."""
-        if watch() is not None:
-            _watch_if_foreign(self)
+        _watch_if_foreign(self)
         is_outermost = CALLS.journal is None
         if is_outermost:
             CALLS.journal = []
