@@ -30,6 +30,7 @@ when first used. Its rooms, each of which imports only those above it in this li
 
 from __future__ import annotations
 
+import builtins
 import gc
 from importlib import import_module
 from typing import Any
@@ -157,6 +158,7 @@ _RENAMED = {
     "int": ("tenon.arrays.dtypes", "int32"),
 }
 _MODULES = ("autograd", "cuda", "data", "debug", "linalg", "nn", "onnx", "optim", "quantization", "saving", "testing")
+_OWN_IMPORTS = ("Any", "annotations", "builtins", "gc", "import_module")
 # What finds an op by its name, once the runtime is there, and the names that were found.
 _FINDER: list[Any] = []
 _FOUND: list[str] = []
@@ -193,6 +195,8 @@ def _find(name: str) -> Any:
     if name in _RENAMED:
         module, own = _RENAMED[name]
         return getattr(import_module(module), own)
+    if name == "__all__":
+        return [name for name in __dir__() if not (name.startswith("_") or hasattr(builtins, name))]
     if name.startswith("_"):
         raise AttributeError(f"module 'tenon' has no attribute {name!r}")
     if not _FINDER:
@@ -219,4 +223,5 @@ def _forget() -> None:
 def __dir__() -> list[str]:
     import_module("tenon.runtime.evaluate")
     functions = import_module("tenon.dialects.definition.registry").function_names()
-    return sorted({*globals(), *_WHERE, *_RENAMED, *_MODULES, *functions})
+    found = {name for name in globals() if name not in _OWN_IMPORTS}
+    return sorted({*found, *_WHERE, *_RENAMED, *_MODULES, *functions})

@@ -213,6 +213,16 @@ def test_unknown_function() -> None:
         tenon.no_such_op  # noqa: B018
     assert "exp" in dir(tenon)
     assert "jit" in dir(tenon)
+    assert "gc" not in dir(tenon)
+
+
+def test_all_names_at_once() -> None:
+    """But for those that Python has itself."""
+    names: dict[str, object] = {}
+    exec("from tenon import *", names)
+    assert names["tensor_op"] is tenon.tensor_op
+    assert names["softmax"] is tenon.softmax
+    assert not {"int", "sum", "max", "gc"} & names.keys()
 
 
 def test_interpreted() -> None:
