@@ -27,7 +27,7 @@ import numpy as np
 from tenon.runtime.arguments.tree import Structure, is_node
 from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.reads.code import asked_of, asked_of_self, slots_of, texts_of
-from tenon.runtime.reads.libraries import is_library
+from tenon.runtime.reads.libraries import is_library, is_library_class
 from tenon.runtime.reads.places import Attribute, Holder, Place, Variable, item_places, made_of, named, traced_numbers
 
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, enum.Enum, slice, range)
@@ -123,7 +123,7 @@ class Reads:
                 self._look_into(module, name)
             for kind in [*self._classes]:
                 for base in kind.__mro__:
-                    if not is_library(base.__module__):
+                    if not is_library_class(base):
                         for name, member in [*vars(base).items()]:
                             self._look_at(kind, base, name, member)
             unasked, self._unasked = self._unasked, []
@@ -205,7 +205,7 @@ class Reads:
 
     def _enter(self, value: Any, name: str, data: Any) -> None:
         is_collection = isinstance(value, dict | list | tuple | set | frozenset | deque)
-        if is_collection and not is_library(type(value).__module__):
+        if is_collection and not is_library_class(type(value)):
             self._add_object(value, name)  # besides its items, what the user's class says
         match value:
             case types.FunctionType():
@@ -249,7 +249,7 @@ class Reads:
 
     def _add_class(self, kind: type) -> None:
         for base in kind.__mro__:
-            if base not in self._classes and not is_library(base.__module__):
+            if base not in self._classes and not is_library_class(base):
                 self._classes.append(base)
                 # what the first copy of an instance would add to the class
                 copyreg._slotnames(base)  # pyright: ignore[reportAttributeAccessIssue]
@@ -287,7 +287,7 @@ class Reads:
         if isinstance(attributes, dict) and "__wrapped__" in attributes:
             self._visit(attributes["__wrapped__"], None, name)
         self._add_class(kind)
-        if _is_inner(kind) or (is_library(kind.__module__) and kind not in _NAMESPACES and not _is_own(kind)):
+        if _is_inner(kind) or (is_library_class(kind) and kind not in _NAMESPACES and not _is_own(kind)):
             return
         is_own = _is_own(kind)
         # all of it is read, by whatever takes it apart, or is its state

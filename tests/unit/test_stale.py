@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import enum
 import functools
+import importlib.util
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ import pytest
 
 import tenon
 from tenon.runtime.knobs import knobs
+from tenon.runtime.reads import libraries
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -171,3 +175,52 @@ def test_arrays_behind_bound_methods_are_data() -> None:
         layer.weight = layer.weight + 1
         np.testing.assert_allclose(compiled(layer.forward, x), layer.weight @ x + layer.bias, rtol=1e-6)
     assert len(compiled._compiled) == 1
+
+
+USERS = """\
+class Layer:
+    factor = 2.0
+
+    def __init__(self):
+        self.weight = 3.0
+
+    def __call__(self, x):
+        return x * self.weight * self.factor + offset
+
+offset = 0.0
+layer = Layer()
+
+def apply(x):
+    return layer(x)
+"""
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["as a standard module", "not at all"])
+@pytest.mark.parametrize("form", [tenon.jit, tenon.trace])
+def test_code_of_the_users_whatever_its_module_is_called(
+    form: Any, is_named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file `colorsys.py` is not Python's, and code that is run in a bare dict has no module."""
+    found: dict[str, Any] = {}
+    if is_named:
+        path = tmp_path / "colorsys.py"
+        path.write_text(USERS)
+        spec = importlib.util.spec_from_file_location("colorsys", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, "colorsys", module)
+        monkeypatch.setattr(libraries, "_KNOWN", {})
+        spec.loader.exec_module(module)
+        found = vars(module)
+    else:
+        exec(USERS, found)
+    x = tenon.tensor([1.0]) if form is tenon.trace else np.ones(1, np.float32)
+    apply = form(found["apply"])
+    assert apply(x)[0] == 6
+    found["layer"].weight = 5.0
+    assert apply(x)[0] == 10
+    found["Layer"].factor = 1.0
+    assert apply(x)[0] == 5
+    found["offset"] = 1.0
+    assert apply(x)[0] == 6
