@@ -18,8 +18,8 @@ def shared_axes(statements: Sequence[Statement]) -> tuple[list[tuple[str, ...]],
     """For each statement the axes that its loops are, and the extents of the axes; None if there are too many.
 
     Loops of different statements are one axis where they index a buffer alike that one of them writes, then where they
-    index another one alike, then so along dimensions of one element, then where they have the same extent at the same
-    place.
+    index another one alike, then so along dimensions of one element. A loop that no other statement has yet is one axis
+    with that of the same extent at the same place in the statement with the most loops, or in one that runs it alike.
     """
     groups: dict[LoopOf, set[LoopOf]] = {}
     for number, statement in enumerate(statements):
@@ -50,11 +50,14 @@ def shared_axes(statements: Sequence[Statement]) -> tuple[list[tuple[str, ...]],
                         continue
                     first = known.setdefault((access.buffer, dim), (number, loop))
                     join(first, (number, loop))
-    largest = max(range(len(statements)), key=lambda number: len(statements[number].extents))
-    for number, statement in enumerate(statements):
-        for loop in range(len(statement.extents)):
-            if len(groups[number, loop]) == 1 and loop < len(statements[largest].extents):
-                join((largest, loop), (number, loop))
+    largest, *others = sorted(range(len(statements)), key=lambda number: -len(statements[number].extents))
+    for number, loop in tuple(groups):
+        kind = statements[number].kinds[loop]
+        for other in (largest, *others):
+            if len(groups[number, loop]) > 1 or other == number or loop >= len(statements[other].extents):
+                continue
+            if other == largest or any(statements[n].kinds[at] is kind for n, at in groups[other, loop]):
+                join((other, loop), (number, loop))
     return _named(statements, groups, largest)
 
 

@@ -97,6 +97,11 @@ for rows, columns in [(1, 5), (7, 1), (9, 31), (3, 64), (5, 130), (2, 1000), (64
     CASES[f"softmax_{rows}x{columns}"] = Case(lambda x: tenon.softmax(x, axis=-1), [x], softmax)
 CASES["many_short_rows"] = Case(lambda x: tenon.softmax(x, axis=-1), [floats(300, 6)], softmax)
 CASES["rows_in_planes"] = Case(lambda x: tenon.softmax(x, axis=-1), [floats(3, 5, 70)], softmax)
+CASES["rows_of_two"] = Case(
+    lambda x, y: tenon.tanh(x - tenon.sum(x * tenon.sum(y, axis=-1, keepdims=True), axis=-1, keepdims=True)),
+    [floats(128, 30) / 8, floats(128, 30) / 8],
+    lambda x, y: np.tanh(x - (x * y.sum(-1, keepdims=True)).sum(-1, keepdims=True)),
+)
 CASES["layer_norm"] = Case(tenon.layer_norm, [floats(6, 387), floats(387), floats(387)], layer_norm, 1e-4)
 CASES["argmax"] = Case(lambda x: tenon.argmax(x, axis=1), [with_repeats(5, 1100)], lambda x: x.argmax(1))
 CASES["argmin_short"] = Case(lambda x: tenon.argmin(x, axis=1), [with_repeats(50, 9)], lambda x: x.argmin(1))

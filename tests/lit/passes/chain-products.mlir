@@ -92,7 +92,7 @@ func.func @gradient(%q: tensor<256x64xbf16>, %k: tensor<512x64xbf16>, %v: tensor
 // STEPS-SAME:    "online(jo)"
 // STEPS:       func.func private @kernel_1
 // STEPS-SAME:    "split(i, 128) -> ig, ib", "split(ib, 32) -> iw, ir"
-// STEPS-SAME:    "contract(kf, mma)", "contract(lu, mma)", "contract(ju, mma)", "pieces(jo)", "pipeline(jo, 2)"]
+// STEPS-SAME:    "contract(ku, mma)", "contract(ju, mma)", "pieces(jo)", "pipeline(jo, 2)"]
 // STEPS:       func.func private @kernel_2
 // STEPS-SAME:    "split(j, 64) -> jg, jb", "split(jb, 16) -> jw, jr"
 // STEPS-SAME:    "split(i, 64) -> io, ib", "split(ib, 8) -> iu, is", "split(is, 2) -> il, iv", "unroll(iu)", "bind(il, lane)", "vectorize(iv)"
