@@ -1,6 +1,7 @@
 """What the calls of a module promise about a function's pointer arguments: `noalias`, alignment and size.
 
-An argument is `noalias` unless some call passes memory that may overlap with another argument of the same call. Two
+An argument is `noalias` unless some call passes memory that may overlap with another argument of the same call, and the
+function writes to one of them: what is only read may be the same for LLVM (LangRef, `noalias`). Two
 arguments of `main` are different memory, except for an output and the input whose buffer it may be given (`donations`).
 Two views of the arena overlap when their byte ranges do. An operand that cannot be traced to one buffer (a block
 argument other than those of `main`, the result of control flow) may overlap with every other.
@@ -59,12 +60,18 @@ def pointer_facts(module: ModuleOp, entries: Sequence[FuncOp]) -> dict[tuple[str
     `entries` are called from outside."""
     roots = {argument: root for entry in entries for argument, root in _roots_of_arguments(entry).items()}
     facts: dict[tuple[str, int], PointerFacts] = {}
-    for function in module.ops:
-        if not isinstance(function, FuncOp) or not function.body.blocks:
-            continue
-        for op in ops_of(function, CallOp):
-            _add_call(facts, op, roots)
+    functions = [function for function in module.ops if isinstance(function, FuncOp)]
+    inputs = {function.sym_name.data: _only_read(function) for function in functions}
+    for function in functions:
+        for op in ops_of(function, CallOp) if function.body.blocks else ():
+            _add_call(facts, op, roots, inputs.get(op.callee.root_reference.data, 0))
     return facts
+
+
+def _only_read(function: FuncOp) -> int:
+    """How many of the first arguments of a kernel are inputs, to which it does not write."""
+    count = function.attributes.get("num_inputs")
+    return count.value.data if "kernel" in function.attributes and isinstance(count, IntegerAttr) else 0
 
 
 def pointer_attributes(memref_type: MemRefType, facts: PointerFacts | None) -> str:
@@ -82,7 +89,10 @@ def _reachable_bytes(memref_type: MemRefType) -> int:
     return buffer_bytes(memref_type) if memref_type.layout.name == "none" else 0
 
 
-def _add_call(facts: dict[tuple[str, int], PointerFacts], call: CallOp, roots: dict[SSAValue, object]) -> None:
+def _add_call(
+    facts: dict[tuple[str, int], PointerFacts], call: CallOp, roots: dict[SSAValue, object], inputs: int
+) -> None:
+    """Add what `call` promises of the arguments of a function that only reads the first `inputs` of them."""
     callee: SymbolRefAttr = call.callee
     memories = {
         number: memory_of(operand, roots)
@@ -90,7 +100,11 @@ def _add_call(facts: dict[tuple[str, int], PointerFacts], call: CallOp, roots: d
         if isinstance(operand.type, MemRefType)
     }
     for number, memory in memories.items():
-        overlaps = any(memory.overlaps(other) for rival, other in memories.items() if rival != number)
+        overlaps = any(
+            memory.overlaps(other)
+            for rival, other in memories.items()
+            if rival != number and max(rival, number) >= inputs
+        )
         key = (callee.root_reference.data, number)
         known = facts.setdefault(key, PointerFacts(True, ALIGNMENT))
         known.noalias = known.noalias and not overlaps

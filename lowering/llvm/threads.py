@@ -194,17 +194,23 @@ def _bind_indices(writer: FunctionWriter, loop: scf.ParallelOp) -> None:
 
 
 def _pointer_facts(writer: FunctionWriter, captured: _Captured) -> dict[str, PointerFacts]:
-    """What holds for each captured pointer, by its operand: it is `noalias` if no other one reaches its memory."""
+    """What holds for each captured pointer, by its operand: it is `noalias` if no other one reaches its memory. An
+    argument of the kernel that is not known to be alone may be another such argument, but none that is."""
     roots: dict[SSAValue, object] = {value: value for value, facts in writer.pointer_facts.items() if facts.noalias}
     memories = {
         text: memory_of(value, roots)
         for text, value in captured.values.items()
         if value is not None and captured.types[text] is POINTER
     }
+    shared = {text for text in memories if captured.values[text] in writer.pointer_facts}
     facts: dict[str, PointerFacts] = {}
     for text, memory in memories.items():
         value = captured.values[text]
-        overlaps = any(memory.overlaps(other) for rival, other in memories.items() if rival != text)
+        overlaps = any(
+            memory.overlaps(other)
+            for rival, other in memories.items()
+            if rival != text and not (other.root is None and memory.root is not None and rival in shared)
+        )
         alignment = memory.alignment
         if isinstance(value, BlockArgument):
             alignment = writer.pointer_facts[value].alignment if value in writer.pointer_facts else 1

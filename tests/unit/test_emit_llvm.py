@@ -404,6 +404,59 @@ def test_pointer_facts_follow_the_calls():
     assert "ptr noalias align 4" in emit_llvm(parse(overlapping))
 
 
+def test_inputs_that_are_one_and_the_same_are_only_read():
+    text = """
+module {
+  func.func @main(%x: memref<4xf32>, %out: memref<4xf32>, %arena: memref<64xi8>)
+      attributes {num_inputs = 1 : i64, num_outputs = 1 : i64} {
+    func.call @kernel_0(%x, %x, %out) : (memref<4xf32>, memref<4xf32>, memref<4xf32>) -> ()
+    func.return
+  }
+  func.func private @kernel_0(%x: memref<4xf32>, %y: memref<4xf32>, %out: memref<4xf32>)
+      attributes {kernel, num_inputs = INPUTS : i64} {
+    func.return
+  }
+}
+"""
+    for inputs, alone in (("2", 3), ("1", 1)):
+        assert emit_llvm(parse(text.replace("INPUTS", inputs))).count("ptr noalias align") == alone
+
+
+def test_a_chunk_knows_what_its_kernel_knows_of_pointers():
+    """One argument is computed in place: the others stay apart from it, and from each other."""
+    text = """
+module {
+  func.func @main(%x: memref<64xf32>, %o: memref<64xf32>, %p: memref<64xf32>, %arena: memref<0xi8>)
+      attributes {num_inputs = 1 : i64, num_outputs = 2 : i64} {
+    func.call @kernel_0(%x, %p, %o, %p) : (memref<64xf32>, memref<64xf32>, memref<64xf32>, memref<64xf32>) -> ()
+    func.return
+  }
+  func.func private @kernel_0(%x: memref<64xf32>, %y: memref<64xf32>, %o: memref<64xf32>, %p: memref<64xf32>)
+      attributes {kernel, num_inputs = 2 : i64} {
+    %c0 = arith.constant 0 : index
+    %c8 = arith.constant 8 : index
+    %c64 = arith.constant 64 : index
+    "scf.parallel"(%c0, %c64, %c8) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+    ^bb0(%i: index):
+      %u = memref.load %x[%i] : memref<64xf32>
+      %v = memref.load %y[%i] : memref<64xf32>
+      memref.store %u, %o[%i] : memref<64xf32>
+      memref.store %v, %p[%i] : memref<64xf32>
+      scf.reduce
+    }) {threads} : (index, index, index) -> ()
+    func.return
+  }
+}
+"""
+    header = next(line for line in emit_llvm(parse(text)).splitlines() if "_chunk" in line and "define" in line)
+    assert [part.split()[1] for part in header.split("(", 1)[1].split(",")[:4]] == [
+        "noalias",
+        "align",
+        "noalias",
+        "align",
+    ]
+
+
 def test_donated_buffers_may_overlap():
     text = """
 module {
