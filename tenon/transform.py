@@ -176,7 +176,8 @@ def vjp(function: Callable[..., Any], *primals: Any, cotangent: Any = None) -> A
 
     Without `cotangent`: `(value, pull_back)`, where `pull_back(cotangent)` gives a tuple of one gradient per primal,
     at the primals and whatever else `function` reads as they are now. With it: `(value, gradients)`. A cotangent has
-    the tree, shapes and dtypes of the value.
+    the tree, shapes and dtypes of the value. Raises `TypeError` for tensors that require a gradient, without a
+    `cotangent`: pulling back is not recorded then.
     """
     check_functions("vjp", function)
 
@@ -200,6 +201,11 @@ def vjp(function: Callable[..., Any], *primals: Any, cotangent: Any = None) -> A
         return linearized(*primals)
     value = at_once(lambda *arguments: function(*arguments))(*primals)
     leaves, structure = flatten(value)
+    if any(getattr(leaf, "requires_grad", False) for leaf in leaves):
+        raise TypeError(
+            "vjp: the value is a tensor that requires a gradient, and what pull_back gives would have none; call "
+            "vjp(f, *primals, cotangent=...), which is recorded, or detach() what f is given and reads"
+        )
     backward = TracedCall(Parameters(lambda *given: both(*given)[1]), (value, *primals), {}, holds=True)
 
     def pull_back(cotangent: Any) -> tuple[Any, ...]:

@@ -83,6 +83,24 @@ def test_tensors_from_around_have_gradients(function: Function, is_traced: bool)
             np.testing.assert_allclose(parameter.grad.numpy(), peer.grad.numpy(), rtol=2e-4, atol=1e-4)
 
 
+def test_products_with_jacobians() -> None:
+    """Those of a cotangent that is given are recorded; a function that pulls back later is not."""
+    layer, seed = nn.Linear(4, 4).requires_grad_(), tenon.tensor(W)
+    _, (found,) = tenon.vjp(lambda w: tenon.tanh(layer(w)), tenon.tensor(W), cotangent=seed)
+    found.sum().backward()
+    theirs = torch.nn.Linear(4, 4)
+    theirs.load_state_dict({name: torch.tensor(np.array(value)) for name, value in layer.state_dict().items()})
+    given = torch.tensor(W, requires_grad=True)
+    (expected,) = torch.autograd.grad(torch.tanh(theirs(given)), given, torch.tensor(W), create_graph=True)
+    expected.sum().backward()
+    assert theirs.weight.grad is not None
+    np.testing.assert_allclose(layer.weight.grad.numpy(), theirs.weight.grad.numpy(), rtol=1e-4, atol=1e-5)
+    with pytest.raises(TypeError, match=r"^vjp: the value is a tensor that requires a gradient"):
+        tenon.vjp(tenon.exp, tenon.tensor(W, requires_grad=True))
+    with pytest.raises(TypeError, match=r"^vjp: the value is a tensor that requires a gradient"):
+        tenon.vjp(layer, tenon.tensor(W))
+
+
 def test_without_a_record_they_are_arrays() -> None:
     layer = nn.Linear(4, 4).requires_grad_()
     expected = layer(tenon.tensor(X)).detach().numpy()
