@@ -23,6 +23,10 @@ from tenon.passes.machine import Machine
 
 BLOCK_VECTORS = 2
 """Vectors of filters in a block: beside so few, a tile has as many rows as let loads keep ahead of products."""
+MOST_VECTORS = 4
+"""The same where filters have no blocks of two: as many as the tile of a contraction is wide."""
+FULL_ENOUGH, FULL = 0.75, 0.875
+"""The part of vectors that the filters of a block have to fill: all filters, and one of several blocks."""
 FEWEST_WINDOWS = 128
 """Windows below which putting the weight in order costs too much, unless it is done once."""
 
@@ -33,13 +37,27 @@ def filter_lanes(x: Value, weight: Value, windows: Windows, counts: Sizes, machi
     lanes = float_lanes(x, machine)
     if not lanes:
         return None
-    block = BLOCK_VECTORS * lanes
-    is_full = weight.shape[1] % block == 0
+    block = _filters_of_block(weight.shape[1], lanes)
     is_prepared = is_frozen(weight.ssa) or x.shape[0] * prod(counts) >= FEWEST_WINDOWS
     steps, has_few = windows.stride[-1] > 1, prod(counts) <= FEW_VECTORS * lanes and prod(windows.size) > 1
-    if not (is_full and is_prepared and (steps or has_few)):
+    if block is None or not is_prepared or not (steps or (has_few and block > lanes)):
         return None
     return _by_blocks(x, weight, windows, counts, block, machine)
+
+
+def _filters_of_block(filters: int, lanes: int) -> int | None:
+    """The filters of a block, a divisor of all of them: as many as fill vectors best, of two vectors if there is a
+    choice, and of one vector only where that takes them all; `None` where vectors stay too empty."""
+
+    def vectors(block: int) -> int:
+        return -(-block // lanes)
+
+    def rank(block: int) -> tuple[float, bool, int]:
+        return block / (vectors(block) * lanes), vectors(block) == BLOCK_VECTORS, block
+
+    divisors = [block for block in range(1, MOST_VECTORS * lanes + 1) if filters % block == 0]
+    best = max([block for block in divisors if block > lanes or block == filters], key=rank, default=1)
+    return best if rank(best)[0] >= (FULL_ENOUGH if best == filters else FULL) else None
 
 
 def _by_blocks(x: Value, weight: Value, windows: Windows, counts: Sizes, block: int, machine: Machine) -> Value:

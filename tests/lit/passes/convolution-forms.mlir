@@ -34,6 +34,16 @@ func.func @along_filters(%x: tensor<2x1x8x33x65xf32>, %w: tensor<1x64x8x3x3xf32>
 
 // -----
 
+// Filters that fill most of their vectors are one block.
+func.func @most_of_two_vectors(%x: tensor<2x1x8x33x65xf32>, %w: tensor<1x24x8x3x3xf32>) -> tensor<2x1x24x16x32xf32> {
+  %y = tenon.convolution %x, %w {stride = [2]} : tensor<2x1x8x33x65xf32>, tensor<1x24x8x3x3xf32> -> tensor<2x1x24x16x32xf32>
+  func.return %y : tensor<2x1x24x16x32xf32>
+}
+// CHECK-LABEL: @most_of_two_vectors
+// CHECK:         tenon.contract {{.*}} extents = [1, 2, 16, 1, 32, 24, 8, 3, 3]
+
+// -----
+
 // Channels by themselves, of rows shorter than a vector: vectors along channels, and padding around the image in this order.
 func.func @along_channels(%x: tensor<1x32x1x14x14xf32>, %w: tensor<32x1x1x5x5xf32>) -> tensor<1x32x1x14x14xf32> {
   %padded = tenon.pad %x {low = [0, 0, 0, 2, 2], high = [0, 0, 0, 2, 2]} : tensor<1x32x1x14x14xf32> -> tensor<1x32x1x18x18xf32>
@@ -80,29 +90,29 @@ func.func @few_windows(%x: tensor<1x1x8x9x9xf32>, %w: tensor<1x32x8x3x3xf32> {te
 // -----
 
 // Windows that are whole blocks: the places in a block are channels, and windows that do not overlap a product of matrices.
-func.func @patches(%x: tensor<1x1x3x64x66xf32>, %w: tensor<1x16x3x4x4xf32>) -> tensor<1x1x16x16x16xf32> {
-  %y = tenon.convolution %x, %w {stride = [4]} : tensor<1x1x3x64x66xf32>, tensor<1x16x3x4x4xf32> -> tensor<1x1x16x16x16xf32>
-  func.return %y : tensor<1x1x16x16x16xf32>
+func.func @patches(%x: tensor<1x1x3x64x66xf32>, %w: tensor<1x20x3x4x4xf32>) -> tensor<1x1x20x16x16xf32> {
+  %y = tenon.convolution %x, %w {stride = [4]} : tensor<1x1x3x64x66xf32>, tensor<1x20x3x4x4xf32> -> tensor<1x1x20x16x16xf32>
+  func.return %y : tensor<1x1x20x16x16xf32>
 }
 // CHECK-LABEL: @patches
 // CHECK-NEXT:    %[[CUT:.*]] = tenon.slice %x {starts = [0, 0, 0, 0, 0], limits = [1, 1, 3, 64, 64]
 // CHECK-NEXT:    %[[BLOCKS:.*]] = tenon.reshape %[[CUT]] {shape = [1, 1, 3, 16, 4, 16, 4]}
 // CHECK-NEXT:    %[[MOVED:.*]] = tenon.transpose %[[BLOCKS]] {permutation = [0, 1, 2, 4, 6, 3, 5]}
 // CHECK-NEXT:    %[[IMAGE:.*]] = tenon.reshape %[[MOVED]] {shape = [1, 1, 48, 16, 16]}
-// CHECK:         tenon.reshape {{.*}} {shape = [1, 16, 48, 1, 1]}
+// CHECK:         tenon.reshape {{.*}} {shape = [1, 20, 48, 1, 1]}
 // CHECK:         %[[ROWS:.*]] = tenon.reshape %[[IMAGE]] {shape = [1, 1, 48, 256]}
-// CHECK:         tenon.contract [%[[ROWS]], {{.*}} extents = [1, 1, 16, 256, 48]
+// CHECK:         tenon.contract [%[[ROWS]], {{.*}} extents = [1, 1, 20, 256, 48]
 
 // -----
 
 // Along a row, where neighbours must be neighbours in memory, a tap of 0 may fill up the last block.
-func.func @nearly_whole_blocks(%x: tensor<1x1x3x133x133xf32>, %w: tensor<1x16x3x7x7xf32>) -> tensor<1x1x16x64x64xf32> {
-  %y = tenon.convolution %x, %w {stride = [2]} : tensor<1x1x3x133x133xf32>, tensor<1x16x3x7x7xf32> -> tensor<1x1x16x64x64xf32>
-  func.return %y : tensor<1x1x16x64x64xf32>
+func.func @nearly_whole_blocks(%x: tensor<1x1x3x133x133xf32>, %w: tensor<1x20x3x7x7xf32>) -> tensor<1x1x20x64x64xf32> {
+  %y = tenon.convolution %x, %w {stride = [2]} : tensor<1x1x3x133x133xf32>, tensor<1x20x3x7x7xf32> -> tensor<1x1x20x64x64xf32>
+  func.return %y : tensor<1x1x20x64x64xf32>
 }
 // CHECK-LABEL: @nearly_whole_blocks
 // CHECK:         tenon.pad %w
-// CHECK:         %y = tenon.convolution {{.*}} {stride = [2, 1], dilation = [1, 1]} : tensor<1x1x6x133x67xf32>, tensor<1x16x6x7x4xf32>
+// CHECK:         %y = tenon.convolution {{.*}} {stride = [2, 1], dilation = [1, 1]} : tensor<1x1x6x133x67xf32>, tensor<1x20x6x7x4xf32>
 
 // -----
 
