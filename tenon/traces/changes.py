@@ -24,6 +24,8 @@ class Standing:
         self._reads = reads
         self._standing: dict[Key, tuple[Any, Any]] = {}
         """What stands in a place, and a copy of it, as trees may be changed."""
+        self._of_states: list[tuple[Place, Any]] = []
+        """Places in the state of optimizers, of which there are new containers, and what these have."""
         self.grown: list[Growing] = []
         """What stands for lists that are appended to."""
 
@@ -55,7 +57,9 @@ class Standing:
                     raise TraceError(f"{self._name} changes what is in {place.name}, and replaces it; do one of both")
         if not is_known:
             raise WrittenAgain
-        return found
+        # What a new container has is there in the end, whatever was put into the one before it meanwhile.
+        final = {key_of(place) for place, _ in self._of_states}
+        return [*[(place, new) for place, new in found if key_of(place) not in final], *self._of_states]
 
     def _input_in(self, place: Place) -> Any:
         """What stands in a place."""
@@ -70,7 +74,7 @@ class Standing:
             is_known = True
             for key, value in _items(new).items():
                 if value is not inner.before[key] and value is not self._input_in(inner.place(key)):
-                    is_known &= self._compare(inner, inner.place(key), inner.before[key], value, found)
+                    is_known &= self._compare(inner, inner.place(key), inner.before[key], value, self._of_states)
             return is_known
         if old is MISSING and isinstance(place.container, MutableSequence):
             if not any(held is place.container for _, held in self._reads.grown):
