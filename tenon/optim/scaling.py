@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import tenon
+from tenon.dialects.definition.both_faces import is_device
 from tenon.dialects.support.states import check_state
 from tenon.eager.changes import replace
 from tenon.eager.modes import TRACING, no_grad
@@ -40,13 +41,22 @@ class GradScaler:
 
     def __init__(
         self,
+        *target: Any,
         init_scale: float = 65536.0,
         growth_factor: float = 2.0,
         backoff_factor: float = 0.5,
         growth_interval: int = 2000,
-        *,
         enabled: bool = True,
+        device: Any = None,
     ) -> None:
+        """`target` is the first of these by position, behind a device where there is one, as PyTorch has it: what runs
+        where is not asked."""
+        given = [*target[1:]] if target and is_device(target[0]) else [*target]
+        if len(given) > 4:
+            raise TypeError(f"GradScaler: {len(given)} numbers are given by position, and there are 4")
+        told = [init_scale, growth_factor, backoff_factor, growth_interval]
+        numbers: list[Any] = [*given, *told[len(given) :]]
+        init_scale, growth_factor, backoff_factor, growth_interval = numbers
         if not init_scale > 0:
             raise ValueError(f"GradScaler: init_scale is {init_scale} where a positive number is needed")
         if not growth_factor > 1:
@@ -113,6 +123,26 @@ class GradScaler:
     def value(self) -> float:
         """The scale."""
         return float(self._state["scale"]) if self.enabled else 1.0
+
+    def get_scale(self) -> float:
+        """The scale, by PyTorch's name."""
+        return self.value
+
+    def is_enabled(self) -> bool:
+        """Whether losses are scaled."""
+        return self.enabled
+
+    def get_growth_factor(self) -> float:
+        """What the scale grows by."""
+        return self.growth_factor
+
+    def get_backoff_factor(self) -> float:
+        """What the scale shrinks by."""
+        return self.backoff_factor
+
+    def get_growth_interval(self) -> int:
+        """After how many finite steps the scale grows."""
+        return self.growth_interval
 
     def scale(self, loss: Any) -> Any:
         """The loss times the scale, in f32."""

@@ -267,11 +267,12 @@ def test_a_traced_step_decides_in_its_program(where: str, unscales: bool) -> Non
     assert len(step._programs) == 2, "one for the first step, which makes the state, and one for all others"
 
 
-def test_a_network_in_f16_is_trained_by_one_program() -> None:
+@pytest.mark.parametrize("start", [2.0**24, 2.0**10], ids=["overflows", "finite"])
+def test_a_network_in_f16_is_trained_by_one_program(start: float) -> None:
     def training(wrap: Any) -> tuple[list[float], float]:
         nn.manual_seed(0)
         model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)).requires_grad_()
-        steps, scaler = optim.SGD(lr=0.1, momentum=0.9).over(model), optim.GradScaler(2.0**24, growth_interval=3)
+        steps, scaler = optim.SGD(lr=0.1, momentum=0.9).over(model), optim.GradScaler(start, growth_interval=3)
         x = np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32)
         y = np.sin(x.sum(1, keepdims=True))
 
@@ -288,9 +289,67 @@ def test_a_network_in_f16_is_trained_by_one_program() -> None:
         return [run().item() for _ in range(12)], scaler.value
 
     (plain, scale), (traced, traced_scale) = training(lambda f: f), training(tenon.trace)
-    assert scale == traced_scale < 2.0**24
+    assert scale == traced_scale
+    assert (scale < start) == (start == 2.0**24)
     np.testing.assert_allclose(traced, plain, rtol=2e-3)
     assert plain[-1] < plain[0]
+
+
+def script(library: Any, kind: str, state: Any, wrap: Callable[[Any], Any]) -> tuple[list[float], Any]:
+    """The losses of a small transformer in mixed precision, as a training script for PyTorch is written."""
+    functional, scaler_of = library.nn.functional, library.amp.GradScaler if library is torch else optim.GradScaler
+
+    class Model(library.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.norm = library.nn.Embedding(11, 16), library.nn.LayerNorm(16)
+            self.parts, self.out = library.nn.Linear(16, 48), library.nn.Linear(16, 16)
+            self.head = library.nn.Linear(16, 11, bias=False)
+            self.head.weight = self.table.weight
+
+        def forward(self, places: Any) -> Any:
+            x = self.table(places)
+            query, key, value = self.parts(self.norm(x)).chunk(3, dim=2)
+            weights = (query @ key.transpose(-2, -1)) * 0.25
+            later = library.triu(library.ones(12, 12), 1) == 1
+            weights = functional.softmax(weights.masked_fill(later, float("-inf")), dim=-1)
+            return self.head(x + functional.gelu(self.out(weights @ value)))
+
+    model = Model()
+    if state is not None:
+        model.load_state_dict(state)
+    first = {name: value.detach().clone() for name, value in model.state_dict().items()} if library is torch else None
+    optimizer = library.optim.AdamW(model.parameters(), lr=1e-2)
+    schedule = library.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=10)
+    scaler = scaler_of("cpu", enabled=kind == "f16")
+    dtype = library.float16 if kind == "f16" else library.bfloat16
+
+    def step(places: Any, targets: Any) -> Any:
+        optimizer.zero_grad(set_to_none=True)
+        with library.autocast(device_type="cpu", dtype=dtype):
+            loss = functional.cross_entropy(model(places).view(-1, 11), targets.view(-1))
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        library.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        return loss
+
+    run, losses = wrap(step), list[float]()
+    numbers = np.arange(39).reshape(3, 13) * 5 % 11
+    for _ in range(10):
+        losses.append(run(library.tensor(numbers[:, :-1]), library.tensor(numbers[:, 1:])).item())
+        schedule.step()
+    assert scaler.get_scale() == (65536.0 if scaler.is_enabled() else 1.0)
+    return losses, first
+
+
+@pytest.mark.parametrize(("kind", "wrap"), [("bf16", lambda step: step), ("f16", tenon.trace)], ids=["bf16", "f16"])
+def test_a_script_for_pytorch_trains_as_it_does_there(kind: str, wrap: Any) -> None:
+    expected, state = script(torch, kind, None, lambda step: step)
+    losses, _ = script(tenon, kind, state, wrap)
+    np.testing.assert_allclose(losses, expected, rtol=1e-2 if kind == "bf16" else 2e-3)
+    assert expected[-1] < expected[0]
 
 
 def test_a_second_step_before_the_update_is_refused() -> None:
