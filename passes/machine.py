@@ -209,8 +209,8 @@ class Gpu:
         return self.double_products if element_bytes == 8 else 2 * self.products // element_bytes
 
     def resident(self, threads: int, registers: int, shared: int) -> int:
-        """How many blocks a multiprocessor holds at a time: of so many threads of so many registers each, with bytes of
-        shared memory."""
+        """How many blocks a multiprocessor holds at a time: of so many threads of so many registers each (0: few), with
+        bytes of shared memory."""
         warps = -(-threads // self.warp)
         of_warp = -(-registers * self.warp // self.register_unit) * self.register_unit
         by_registers = self.registers // (of_warp * warps) if registers else self.blocks

@@ -90,9 +90,9 @@ class AtomicCode(UpdateCode):
         self.shape, self.element = buffer.get_shape(), buffer.element_type
         self.elements = prod(self.shape)
         wanted = -(-self.total // (THREADS * AT_ONCE))
-        self.threads, resident = THREADS, machine.threads // THREADS
-        self.blocks = max(1, min(wanted, machine.multiprocessors * resident))
-        copies = self._copies(machine, resident)
+        self.threads = THREADS
+        self.blocks = max(1, min(wanted, machine.multiprocessors * machine.resident(THREADS, 0, 0)))
+        copies = self._copies(machine)
         self.has_copy = copies >= max(1, min(wanted, machine.multiprocessors))
         if self.has_copy:
             self.blocks = min(wanted, copies)
@@ -101,12 +101,12 @@ class AtomicCode(UpdateCode):
             most = min(machine.largest_block, -(-self.total // (self.blocks * AT_ONCE * THREADS)) * THREADS)
             self.threads = max(THREADS, min(each, most))
 
-    def _copies(self, machine: Gpu, resident: int) -> int:
+    def _copies(self, machine: Gpu) -> int:
         """How many copies of the result in shared memory are worth it."""
         size = self.elements * element_bytes(self.element)
         if not 0 < size <= machine.shared:
             return 0
-        fitting = min(resident, machine.largest_shared // (size + machine.reserved_shared))
+        fitting = machine.resident(THREADS, 0, size)
         return min(fitting * machine.multiprocessors, self.total // (UPDATES_PER_ELEMENT * self.elements))
 
     def emit(self) -> tuple[int, int]:
