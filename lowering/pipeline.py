@@ -176,7 +176,11 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
         told["decompose"] = (f"packs={','.join(options.machine.packs)}",)
     left_out: tuple[str, ...] = ("chain-products", "sort-updates")
     if options.gpu is not None:
-        told |= {"fuse": ("strips=false", "ranges=false", "updates=true"), "decompose": ("serial-rows=false",)}
+        long_rows = f"long-rows={options.gpu.multiprocessors}"
+        told |= {
+            "fuse": ("strips=false", "ranges=false", "updates=true", long_rows),
+            "decompose": ("serial-rows=false",),
+        }
         told["convolution-forms"] = (filtering, machine, "matrices=true")
         told["sort-updates"] = () if options.gpu.deterministic else ("deterministic=false",)
         left_out = (

@@ -53,8 +53,10 @@ class BodyCode:
         """The element of an input that the thread is at."""
         if self.nest.space(access.buffer) is Space.INLINE:
             producer = self._producer(access)
-            zero = self.code.zero(element_type(access.buffer))
-            return self._body(producer, [zero])[0]
+            number = [output.buffer for output in producer.outputs].index(access.buffer)
+            yielded = producer.statement.body.last_op
+            assert yielded is not None
+            return self._elements(producer, [yielded.operands[number]])[0]
         array = self.held.get(access.place)
         if array is not None:
             return self.code.load(array.memref, self.code.register(array))

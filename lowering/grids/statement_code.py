@@ -173,7 +173,7 @@ class StatementCode(BodyCode):
                 for output, array, value in zip(statement.outputs, arrays, values, strict=True):
                     if array is not None:
                         self.code.store(value, array.memref, self.code.register(array))
-                    else:
+                    elif self.nest.space(output.buffer) is not Space.INLINE:
                         self._store(statement, output, value)
 
             self.code.when(guard, compute)

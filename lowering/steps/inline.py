@@ -24,9 +24,9 @@ class Inline(Step):
         if len(writers) != 1:
             return f"buffer {self.buffer} is written by {len(writers)} statements"
         writer = nest.statements[writers[0]]
-        if writer.reduced or len(writer.outputs) != 1:
+        if writer.reduced:
             return f"buffer {self.buffer} is not computed element by element"
-        if writer.statement.reads_output(0):
+        if any(writer.statement.reads_output(n) for n, o in enumerate(writer.outputs) if o.buffer is buffer):
             return f"buffer {self.buffer} is read where it is written"
         return None
 

@@ -50,13 +50,15 @@ class FusePass(ModulePass):
     contractions may be cut into these; without, one shares its loops with what is done to each element of its result
     alone. With `ranges`, what computes the elements that concatenations and the like move is taken in, if
     `split-index-sets` follows; with `updates`, what computes places and updates of a scatter, if
-    `fuse-structured{loops=true}` does."""
+    `fuse-structured{loops=true}` does. So many rows as `long_rows` says, or more, may be of any length if they are only
+    reduced and used element by element; 0: what is kept of each has a limit."""
 
     name = "fuse"
 
     strips: bool = True
     ranges: bool = True
     updates: bool = False
+    long_rows: int = 0
     machine: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -137,6 +139,7 @@ class _Outliner:
             strips=self._strips,
             ranges=self._options.ranges,
             updates=self._options.updates,
+            long_rows=self._options.long_rows,
         )
         Rederivation(grouping.group_of, grouping.positions, self._is_cloned, self._machine.l2, MOST_INPUTS).run()
         for group in grouping.in_order():

@@ -5,7 +5,8 @@ Every op starts as a group of its own; groups along a value are merged as long a
 - All ops of a group share the group's *shared* loops: each value that flows inside is produced and used at the same
   index of them. Where some op has further loops (a *row* of elements per iteration of the shared ones, as in a
   softmax), those are its innermost, the shared loops are enough to keep a machine busy, and what is kept of a row
-  fits on a stack. What is cheap is not kept: each of its users computes it.
+  fits on a stack; or, on a GPU, there are many rows, which are gone through several times. What is cheap is not kept:
+  each of its users computes it.
 - A reduction that cannot be run so (over all elements, or over outer dimensions) takes in the elementwise ops that
   only it uses and is then *closed*; so does an op that only rearranges what was computed, such as a transpose at the
   end.
@@ -67,6 +68,7 @@ class Grouping:
         strips: bool = True,
         ranges: bool = True,
         updates: bool = False,
+        long_rows: int = 0,
     ) -> None:
         self.group_of: dict[Operation, Group] = {}
         self.positions: dict[Operation, int] = {}
@@ -77,7 +79,7 @@ class Grouping:
         self._moving: set[Operation] = set()
         """Ops that move ranges."""
         self._near = machine.l2
-        self._planner = Planner(block, self.group_of, machine, strips=strips)
+        self._planner = Planner(block, self.group_of, machine, strips=strips, long_rows=long_rows)
         last_effect: Group | None = None
         for position, op in enumerate(block.ops):
             if op.has_trait(IsTerminator):

@@ -12,7 +12,7 @@ from math import prod
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 
-from tenon.dialects.families import ContractionOp, ElementwiseOp
+from tenon.dialects.families import ContractionOp, ElementwiseOp, ReductionOp
 from tenon.dialects.families.iteration_space import ACROSS
 from tenon.dialects.types.size import Size, estimate, is_at_most
 from tenon.dialects.types.types import compute_type, element_of, numpy_dtype, shape_of
@@ -42,7 +42,9 @@ LEAST_SHRINKING = 2
 class Planner:
     """The loops of the ops of one block, those of different ops that are the same one, and plans that share them."""
 
-    def __init__(self, block: Block, group_of: Mapping[Operation, Group], machine: Machine, *, strips: bool):
+    def __init__(
+        self, block: Block, group_of: Mapping[Operation, Group], machine: Machine, *, strips: bool, long_rows: int = 0
+    ):
         self.iterations: dict[Operation, Iteration] = {}
         self.loops_of: dict[Operation, Loops] = {}
         self.classes = LoopClasses()
@@ -51,6 +53,7 @@ class Planner:
         self._most_reread = 2 * machine.l2  # bytes of an operand that is read again for each strip: more do not stay
         self._most_kept = machine.l2 // 2 if machine.halves else machine.l1  # bytes of one that is read where it is
         self._strips = strips
+        self._fewest_long_rows = long_rows
         self._later = LaterUses(block)
 
     def add(self, op: Operation, iteration: Iteration) -> Loops:
@@ -119,7 +122,19 @@ class Planner:
         if row_bytes is None:
             return None
         row_bytes += self._bytes_of_settled(edges, shared, left, right)
-        return None if row_bytes > MOST_ROW_BYTES else Plan(shared, row_bytes, accumulated)
+        if row_bytes > MOST_ROW_BYTES and (accumulated or not self._is_gone_through(left, right, shared)):
+            return None
+        return Plan(shared, row_bytes, accumulated)
+
+    def _is_gone_through(self, left: Group, right: Group, shared: frozenset[int]) -> bool:
+        """Whether rows that are too long to be kept are many, and all between them and their reductions is computed
+        again each time that they are gone through."""
+        rows = prod([self.classes.extents[loop] for loop in shared])
+        return (
+            self._fewest_long_rows > 0
+            and is_at_most(self._fewest_long_rows, rows)
+            and all(isinstance(op, ElementwiseOp | ReductionOp) for op in (*left.operations, *right.operations))
+        )
 
     def _plan_epilogue(self, left: Group, right: Group, edges: Sequence[Edge]) -> Plan | None:
         """One group has a contraction, and the other does something to each element of its result, or computes an

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -95,6 +96,18 @@ CASES["mixed"] = Case(lambda x: (x > 0.5, x.astype(np.float64)), [floats(300)], 
 for rows, columns in [(1, 5), (7, 1), (9, 31), (3, 64), (5, 130), (2, 1000), (64, 256), (3, 2049), (2, 20001)]:
     x = floats(rows, columns)
     CASES[f"softmax_{rows}x{columns}"] = Case(lambda x: tenon.softmax(x, axis=-1), [x], softmax)
+
+
+def two_results(xp: Any, x: Any) -> tuple[Any, Any]:
+    """One of a statement whose other result is used in the kernel alone."""
+    d = x - xp.mean(x, axis=-1, keepdims=True)
+    e = xp.exp(d)
+    return d * 2, e / xp.sum(e, axis=-1, keepdims=True)
+
+
+LONG_ROWS = floats(16, 16640)  # longer than what is kept of a row
+CASES["long_softmax"] = Case(lambda x: tenon.softmax(x, axis=-1), [LONG_ROWS], softmax)
+CASES["long_rows_of_two_results"] = Case(partial(two_results, tenon), [LONG_ROWS], partial(two_results, np))
 CASES["many_short_rows"] = Case(lambda x: tenon.softmax(x, axis=-1), [floats(300, 6)], softmax)
 CASES["rows_in_planes"] = Case(lambda x: tenon.softmax(x, axis=-1), [floats(3, 5, 70)], softmax)
 CASES["rows_of_two"] = Case(
@@ -216,6 +229,13 @@ FOR_MANY = (
 def executables() -> dict[tuple[str, str], Any]:
     names = [(name, "one") for name in CASES if name not in LONG] + [(name, "many") for name in FOR_MANY]
     return load_all(CASES, names)
+
+
+@needs_compiler
+def test_long_rows_are_loaded_for_each_reduction(executables: dict[tuple[str, str], Any]) -> None:
+    counters = counted(executables["long_softmax", "one"], CASES["long_softmax"])
+    sectors = counters.load_sectors, counters.store_sectors
+    assert sectors == (3 * LONG_ROWS.nbytes // 32, LONG_ROWS.nbytes // 32)
 
 
 @needs_compiler

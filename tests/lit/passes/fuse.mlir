@@ -1,5 +1,6 @@
 // RUN: tenon-opt %s -p fuse --split-input-file | filecheck %s
 // RUN: tenon-opt %s -p fuse{strips=false} --split-input-file | filecheck %s --check-prefix ALONE
+// RUN: tenon-opt %s -p 'fuse{strips=false long-rows=16}' --split-input-file | filecheck %s --check-prefix LONG
 // RUN: tenon-opt %s -p fuse{updates=true} --split-input-file | filecheck %s --check-prefix UPDATES
 // RUN: tenon-opt %s -p 'fuse{machine="halves=true"}' --split-input-file | filecheck %s --check-prefix HALVES
 
@@ -689,3 +690,20 @@ func.func @scatters_compute_their_updates(%x: tensor<50xi32>, %i: tensor<99xi32>
 // UPDATES-NEXT:    tenon.negative
 // UPDATES-NEXT:    tenon.multiply
 // UPDATES-NEXT:    tenon.scatter_add
+
+// -----
+
+// Rows that are too long to be kept are gone through several times where there are as many as is asked for.
+func.func @long_rows_are_one_kernel(%x: tensor<16x65536xf32>) -> tensor<16x65536xf32> {
+  %m = tenon.max %x {axis = [1], keepdims = true} : tensor<16x65536xf32> -> tensor<16x1xf32>
+  %d = tenon.subtract %x, %m : tensor<16x65536xf32>, tensor<16x1xf32> -> tensor<16x65536xf32>
+  %e = tenon.exp %d : tensor<16x65536xf32> -> tensor<16x65536xf32>
+  %s = tenon.sum %e {axis = [1], keepdims = true} : tensor<16x65536xf32> -> tensor<16x1xf32>
+  %y = tenon.divide %e, %s : tensor<16x65536xf32>, tensor<16x1xf32> -> tensor<16x65536xf32>
+  func.return %y : tensor<16x65536xf32>
+}
+// CHECK-LABEL: @long_rows_are_one_kernel
+// CHECK-COUNT-2: func.call
+// LONG-LABEL:  @long_rows_are_one_kernel
+// LONG-NEXT:     %y = func.call @kernel_0(%x)
+// LONG-NEXT:     func.return %y
