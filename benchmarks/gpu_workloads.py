@@ -262,9 +262,12 @@ def _products() -> list[GpuWorkload]:
     ]
 
 
-def _attention(tokens: int, width: int, causal: bool, batch: int) -> GpuWorkload:
+def _attention(tokens: int, width: int, causal: bool, batch: int) -> list[GpuWorkload]:
     heads = 16
     shape = (batch, heads, tokens, width)
+    name = f"attention-{batch}x{heads}x{tokens}x{width}{'-causal' if causal else ''}"
+    bytes_ = 2 * batch * heads * tokens * width
+    operations = 2 * bytes_ * tokens / (2 if causal else 1)
 
     def ours(tenon: Any) -> Function:
         return lambda q, k, v: tenon.scaled_dot_product_attention(q, k, v, is_causal=causal)
@@ -272,17 +275,30 @@ def _attention(tokens: int, width: int, causal: bool, batch: int) -> GpuWorkload
     def torchs(torch: Any) -> Function:
         return lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
-    return GpuWorkload(
-        f"attention-{batch}x{heads}x{tokens}x{width}{'-causal' if causal else ''}-bf16",
-        "Attention",
-        normal(shape, shape, shape, dtype="bfloat16"),
-        ours,
-        torchs,
-        bytes=4 * 2 * batch * heads * tokens * width,
-        operations=4 * batch * heads * tokens * tokens * width / (2 if causal else 1),
-        kind="bf16",
-        compiled=False,
-    )
+    return [
+        GpuWorkload(
+            f"{name}-bf16",
+            "Attention",
+            normal(shape, shape, shape, dtype="bfloat16"),
+            ours,
+            torchs,
+            bytes=4 * bytes_,
+            operations=operations,
+            kind="bf16",
+            compiled=False,
+        ),
+        GpuWorkload(  # with the forward pass: two products, and five that the gradients need
+            f"{name}-gradients-bf16",
+            "Attention",
+            normal(shape, shape, shape, shape, dtype="bfloat16"),
+            lambda tenon: _our_gradient(tenon, ours(tenon)),
+            lambda torch: _with_gradient(torch, torchs(torch)),
+            bytes=7 * bytes_,
+            operations=3.5 * operations,
+            kind="bf16",
+            compiled=False,
+        ),
+    ]
 
 
 def _convolution(
@@ -413,9 +429,9 @@ WORKLOADS = (
     *_rows(),
     *_reductions(),
     *_products(),
-    _attention(1024, 64, False, 8),
-    _attention(4096, 64, False, 2),
-    _attention(4096, 128, True, 2),
+    *_attention(1024, 64, False, 8),
+    *_attention(4096, 64, False, 2),
+    *_attention(4096, 128, True, 2),
     *_convolutions(),
     _pooling(),
     *_indices(),
