@@ -5,9 +5,9 @@ The gradient of O = softmax(f(Q Kᵀ)) V is products of matrices of which one op
     P = exp(f(Q Kᵀ) - L)     dV = Pᵀ dO     D = sum of dO ∘ O     dS = f'(P ∘ (dO Vᵀ - D))     dQ = dS K     dK = dSᵀ Q
 
 L, the logarithm of the sum of exponentials of a row, is a number of a row that the forward kernel gives as well. So is
-D, the sum of P ∘ dO Vᵀ along a row, which is had of what is in memory. Then each product needs Q, K, V, dO and numbers
-of rows alone: those that sum along rows of scores are one kernel, those along columns another one, and in neither is a
-score in memory. (T. Dao, "FlashAttention-2", 2023.)
+D, the sum of P ∘ dO Vᵀ along a row: it is had of O, which is computed for that where only gradients are wanted. Then
+each product needs Q, K, V, dO and numbers of rows alone: those that sum along rows of scores are one kernel, those
+along columns another one, and in neither is a score in memory. (T. Dao, "FlashAttention-2", 2023.)
 
 The rule: all that uses the weights, but for the product of the chain, are elementwise ops of their shape; sums along
 rows of weights times a product of what is multiplied with the values; and products along rows or columns of f16 or
@@ -19,19 +19,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp, f32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import ComputedByUsers, KnownValue, states
-from tenon.dialects.families import ContractionOp
-from tenon.dialects.ops.elementwise.arithmetic import AddOp, SubtractOp
+from tenon.dialects.families import ContractionOp, ReductionOp
+from tenon.dialects.ops.contract.contraction import ContractOp
+from tenon.dialects.ops.elementwise.arithmetic import AddOp, DivideOp, MultiplyOp, SubtractOp
 from tenon.dialects.ops.elementwise.constant import CastOp
 from tenon.dialects.ops.elementwise.elementary import ExpOp, LogOp
 from tenon.dialects.ops.move.shape import TransposeOp
-from tenon.dialects.types.types import element_of
-from tenon.passes.loops.softmax_chains import Softmax, have_one_role
-from tenon.passes.loops.weight_uses import Exit, WeightUses
+from tenon.dialects.types.types import element_of, shape_of
+from tenon.dialects.upstream.walking import ops_of
+from tenon.passes.iteration import iteration_of
+from tenon.passes.loops.softmax_chains import (
+    Loops,
+    Softmax,
+    have_one_role,
+    makes_rows,
+    row_reduction,
+    softmax_before,
+)
+from tenon.passes.loops.weight_uses import Exit, WeightUses, without_casts
 
 
 def chain_gradients(softmax: Softmax) -> list[list[Operation]]:
@@ -49,6 +59,48 @@ def chain_gradients(softmax: Softmax) -> list[list[Operation]]:
     chains = [builder.chain(plan) for plan in sorted(known, key=lambda plan: positions[plan.place])]
     found.erase_dead()
     return chains
+
+
+def multiply_weights(module: ModuleOp) -> None:
+    """Compute the results whose gradients a module has, where it has no use for them: sums along rows are had of
+    these, from which no kernel has to compute scores."""
+    for op in ops_of(module, ReductionOp):
+        terms = op.operands[0].owner if row_reduction(op.results[0], "add") is op else None
+        if not isinstance(terms, MultiplyOp):
+            continue
+        for index in (0, 1):
+            weights, other = (without_casts(terms.operands[n]).owner for n in (index, 1 - index))
+            if isinstance(weights, DivideOp) and isinstance(other, ContractionOp) and makes_rows(other):
+                _multiply(weights, other)
+
+
+def _multiply(weights: DivideOp, gradient: ContractionOp) -> None:
+    """Add the product of weights and values of which `gradient` is that of the weights, unless there is one."""
+    (result,), block = weights.results, gradient.parent
+    loops, iteration = Loops.of(gradient), iteration_of(gradient)
+    values = [result, *[use.operation.results[0] for use in result.uses if isinstance(use.operation, CastOp)]]
+    users = [use.operation for value in values for use in value.uses]
+    if any(isinstance(op, ContractionOp) and softmax_before(op) is not None for op in users):
+        return
+    if block is None or loops is None or iteration is None or weights.parent is not block:
+        return
+    index = next(n for n, roles in enumerate(loops.roles(loops.result)[:2]) if -1 in roles)
+    value, given = gradient.operands[index], gradient.operands[1 - index]
+    space, shape = iteration.space, shape_of(given.type)
+    cast = CastOp.build_from([result], {"dtype": element_of(value.type)})
+    maps = (*space.results, space.operands[index], space.operands[1 - index])
+    settings = {"maps": maps, "extents": space.extents, "shape": shape}
+    product = ContractOp.build_from([(cast.result, value)], settings)
+    if softmax_before(product) is None:
+        product.erase()
+        cast.erase()
+        return
+    is_later = (
+        isinstance(value.owner, Operation) and value.owner.parent is block and weights.is_before_in_block(value.owner)
+    )
+    for op in (product, cast):
+        op.location = gradient.location
+        block.insert_op_after(op, value.owner if is_later else weights)  # pyright: ignore[reportArgumentType]
 
 
 def product_of_rounded(product: ContractionOp, index: int, operand: SSAValue) -> list[TensorOp]:

@@ -35,7 +35,7 @@ from tenon.dialects.ops.elementwise.constant import CastOp
 from tenon.dialects.ops.move.shape import TransposeOp
 from tenon.dialects.types.types import element_of
 from tenon.dialects.upstream.walking import ops_of
-from tenon.passes.loops.chain_gradients import chain_gradients, product_of_rounded
+from tenon.passes.loops.chain_gradients import chain_gradients, multiply_weights, product_of_rounded
 from tenon.passes.loops.softmax_chains import Softmax, have_one_role, softmax_before
 
 CHAINED = "chained"
@@ -48,6 +48,7 @@ class ChainProductsPass(ModulePass):
     name = "chain-products"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        multiply_weights(op)
         number = 0
         for product in list(ops_of(op, ContractionOp)):
             softmax = softmax_before(product)

@@ -147,7 +147,7 @@ class WeightUses:
         if not isinstance(terms, MultiplyOp):
             return False
         others = [value for value in terms.operands if value not in self.weights]
-        product = _without_casts(others[0]).owner if len(others) == 1 else None
+        product = without_casts(others[0]).owner if len(others) == 1 else None
         if not isinstance(product, ContractionOp) or product not in self.members:
             return False
         loops, values = Loops.of(product), self.softmax.values
@@ -190,7 +190,8 @@ class WeightUses:
                 Rewriter.erase_op(op)
 
 
-def _without_casts(value: SSAValue) -> SSAValue:
+def without_casts(value: SSAValue) -> SSAValue:
+    """What a value is a cast of, or the value."""
     while isinstance(value.owner, CastOp):
         value = value.owner.x
     return value

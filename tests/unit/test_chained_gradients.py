@@ -36,13 +36,14 @@ ONE = Gpu.of_option("test", "sm_80 multiprocessors=1")
 @dataclass(frozen=True)
 class Case:
     """A function in Tenon and in PyTorch, its arguments, of which the first `count` have a gradient, and that of its
-    result, for some shape."""
+    result, for some shape; `alone`, if the program gives no result but gradients."""
 
     function: Callable[..., Any]
     in_torch: Callable[..., Any]
     arrays: Sequence[Array]
     shape: Sequence[int]
     count: int = 3
+    alone: bool = False
 
     @cached_property
     def given(self) -> list[Array]:
@@ -50,14 +51,14 @@ class Case:
         return [*self.arrays, numbers(*self.shape, dtype=self.arrays[0].dtype)]
 
     def traced(self) -> ModuleOp:
-        """The result and gradients."""
-        function, count = self.function, self.count
+        function, count, alone = self.function, self.count, self.alone
 
         def program(*given: Any) -> Any:
             *arguments, gradient = given
             result, pull = tenon.vjp(lambda *first: function(*first, *arguments[count:]), *arguments[:count])
             gradients = pull(gradient)
-            return (result, *gradients) if isinstance(gradients, tuple) else (result, gradients)
+            gradients = gradients if isinstance(gradients, tuple) else (gradients,)
+            return gradients if alone else (result, *gradients)
 
         return tenon.jit(program).trace(*self.given).module.clone()
 
@@ -66,7 +67,8 @@ class Case:
         *tensors, gradient = [torch.tensor(a if a.dtype == np.bool_ else a.astype(np.float64)) for a in self.given]
         differentiated = [tensor.requires_grad_() for tensor in tensors[: self.count]]
         result = self.in_torch(*tensors)
-        return [each.detach().numpy() for each in (result, *torch.autograd.grad(result, differentiated, gradient))]
+        gradients = torch.autograd.grad(result, differentiated, gradient)
+        return [each.detach().numpy() for each in (gradients if self.alone else (result, *gradients))]
 
 
 def attention(*arrays: Array, **settings: Any) -> Case:
@@ -94,6 +96,7 @@ some = generator(3).random((20, 90)) < 0.5
 CASES = {
     "causal": attention(*[numbers(1, 130, 128) for _ in range(3)], is_causal=True),
     "odd": attention(*[numbers(2, *size, dtype=np.float16) for size in ((33, 63), (77, 63), (77, 65), (33, 77))]),
+    "alone": replace(attention(*[numbers(1, 70, 16) for _ in range(3)]), alone=True),
     "grouped": attention(numbers(1, 4, 20, 32), *[numbers(1, 2, 90, 32) for _ in range(2)], some, enable_gqa=True),
     "heads_last": Case(heads_last, heads_last_in_torch, [numbers(1, 150, 2, 48) for _ in range(3)], (1, 150, 2, 48)),
 }
