@@ -23,6 +23,8 @@ class FunctionPass(ModulePass):
 
     kernels_only: ClassVar[bool] = True
     """Whether functions that are no kernels stay as they are."""
+    changes_entries: ClassVar[bool] = False
+    """Whether what calls the kernels is changed as soon as it is asked what is done to these."""
 
     @abstractmethod
     def change(self, module: ModuleOp) -> Change:

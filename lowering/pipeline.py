@@ -263,13 +263,19 @@ def lower(
 def lower_by_function(
     ctx: Context, module: ModuleOp, options: LoweringOptions, *, verify: bool = True
 ) -> Iterator[func.FuncOp]:
-    """Take `module` to the stage "buffered" as `lower` does, if it is before; then, as the result is asked for them,
-    take its functions to loops one by one. The module is what `lower` gives when all were."""
-    rest = lower_to_buffers(ctx, module, options, verify=verify)
-    passes = [_made(text) for stage in rest for text in stage.passes]
-    changes = [(pass_, pass_.change(module)) for pass_ in passes if isinstance(pass_, FunctionPass)]
-    assert len(changes) == len(passes)
+    """Take `module` through passes of `lower`; then, as the result is asked for them, take its functions
+    one by one through those at the end that work on functions. The module is what `lower` gives when all were."""
+    texts = [text for stage in _stages_from(module, options) for text in stage.passes]
+    passes = [_made(text) for text in texts]
+    together = max([0, *[number for number, pass_ in enumerate(passes, 1) if not _is_lazy(pass_, verify=verify)]])
+    run_passes(ctx, module, texts[:together], verify=verify)
+    changes = [(pass_, pass_.change(module)) for pass_ in passes[together:] if isinstance(pass_, FunctionPass)]
     return _changed(functions_in_order(module), changes, verify)
+
+
+def _is_lazy(pass_: ModulePass, *, verify: bool) -> bool:
+    """Whether a pass works on functions one by one; to verify what it does, it must not have changed other ones."""
+    return isinstance(pass_, FunctionPass) and not (verify and pass_.changes_entries)
 
 
 def lower_to_buffers(

@@ -37,10 +37,10 @@ from xdsl.dialects.builtin import (
     i8,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import dimensions
+from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.buffers.bufferize_function import (
     INDEX,
     FunctionBufferizer,
@@ -65,6 +65,7 @@ from tenon.lowering.buffers.memref_facts import (
 from tenon.lowering.buffers.module_constants import ModuleConstants
 from tenon.lowering.buffers.passed_slices import cast_to_parameters, slice_type
 from tenon.lowering.buffers.value_lifetimes import Copy
+from tenon.lowering.function_pass import Change, FunctionPass
 
 
 def bufferize(module: ModuleOp, alignment: int = 1) -> dict[str, MemoryPlan]:
@@ -75,6 +76,15 @@ def bufferize(module: ModuleOp, alignment: int = 1) -> dict[str, MemoryPlan]:
     Raises `PassFailedException` where the module is not structured IR: unknown shapes, calls of functions that are not
     kernels, ops on tensors of other kinds.
     """
+    plans, change = _bufferize_entries(module, alignment)
+    for function in [op for op in module.body.block.ops if isinstance(op, func.FuncOp)]:
+        change(function)
+    return plans
+
+
+def _bufferize_entries(module: ModuleOp, alignment: int) -> tuple[dict[str, MemoryPlan], Change]:
+    """Rewrite what is no kernel, and the kernels with constants, which become variables of the module; the plans, and
+    what does the same for each of the other kernels."""
     functions = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, func.FuncOp)}
     kernels = {name: function for name, function in functions.items() if "kernel" in function.attributes}
     constants, copies = ModuleConstants(module), CopyKernels(module)
@@ -85,12 +95,23 @@ def bufferize(module: ModuleOp, alignment: int = 1) -> dict[str, MemoryPlan]:
             entry.run()
             plans[name] = entry.plan
     slices = cast_to_parameters(function for name, function in functions.items() if name not in kernels)
-    for name, function in kernels.items():
-        if function.body.blocks:
-            _KernelBufferizer(function, {}, constants, slices.get(name, {})).run()
-        else:
+    left = {function for function in kernels.values() if function.body.blocks}
+
+    def change(function: func.FuncOp) -> None:
+        if function in left:  # and not a kernel that copies, which was made of buffers
+            left.remove(function)
+            _KernelBufferizer(function, {}, constants, slices.get(function.sym_name.data, {})).run()
+
+    for function in kernels.values():
+        if function not in left:
             _bufferize_declaration(function)
-    return plans
+        elif _has_constants(function):
+            change(function)
+    return plans, change
+
+
+def _has_constants(function: func.FuncOp) -> bool:
+    return any(isinstance(op.result.type, TensorType) for op in ops_of(function, arith.ConstantOp))
 
 
 def _bufferize_declaration(function: func.FuncOp) -> None:
@@ -103,13 +124,17 @@ def _bufferize_declaration(function: func.FuncOp) -> None:
 
 
 @dataclass(frozen=True)
-class BufferizePass(ModulePass):
+class BufferizePass(FunctionPass):
     """Turn tensors into memrefs: outputs are arguments, temporaries lie in one arena planned by liveness."""
 
     name = "bufferize"
+    changes_entries = True
 
     alignment: int = 1
     """In bytes, of what kernels access at once: slices of the arena that begin elsewhere have the type of a slice."""
+
+    def change(self, module: ModuleOp) -> Change:
+        return _bufferize_entries(module, self.alignment)[1]
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Bufferize every function of the module."""

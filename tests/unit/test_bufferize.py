@@ -18,7 +18,7 @@ from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import DenseArrayBase, FunctionType, MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.dialects.memref import CopyOp
+from xdsl.dialects.memref import CopyOp, GlobalOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import PassFailedException
 
@@ -31,9 +31,9 @@ from tenon.lowering.buffers.bufferize import bufferize
 from tenon.lowering.buffers.memory_plan import Lifetime, MemoryPlan, plan_memory
 from tenon.lowering.buffers.memory_report import memory_report
 from tenon.lowering.options import LoweringOptions
-from tenon.lowering.pipeline import run_passes, stages
+from tenon.lowering.pipeline import lower, lower_by_function, run_passes, stages
 from tenon.passes.dominance import check_dominance
-from tenon.runtime.lower import new_context
+from tenon.runtime.lower import new_context, options
 
 Array = np.ndarray[Any, Any]
 
@@ -845,3 +845,52 @@ def test_buffers_of_equal_named_sizes_take_turns_in_the_arena() -> None:
         assert not MemoryPlan(tuple(placed), 0, 0).conflicts()
         assert all(b.offset % 64 == 0 for b in placed)
         assert max(b.offset + b.bytes for b in placed) <= replaced(plan.peak_bytes, values)
+
+
+CONSTANT_IN_A_KERNEL = """
+builtin.module {
+  func.func private @kernel_0(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kernel} {
+    %c = arith.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+    %e = tensor.empty() : tensor<4xf32>
+    %t = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+      iterator_types = ["parallel"]} ins(%x, %c : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %s = arith.addf %a, %b : f32
+      linalg.yield %s : f32
+    } -> tensor<4xf32>
+    func.return %t : tensor<4xf32>
+  }
+  func.func private @kernel_1(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kernel} {
+    %e = tensor.empty() : tensor<4xf32>
+    %t = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+      iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %s = arith.mulf %a, %a : f32
+      linalg.yield %s : f32
+    } -> tensor<4xf32>
+    func.return %t : tensor<4xf32>
+  }
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %y = func.call @kernel_0(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %z = func.call @kernel_1(%y) : (tensor<4xf32>) -> tensor<4xf32>
+    func.return %z : tensor<4xf32>
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_kernels_are_bufferized_as_they_are_asked_for(verify):
+    def on_buffers() -> dict[str, bool]:
+        functions = [op for op in module.ops if isinstance(op, FuncOp)]
+        return {f.sym_name.data: all(isinstance(t, MemRefType) for t in f.function_type.inputs) for f in functions}
+
+    module, whole = parse(CONSTANT_IN_A_KERNEL), parse(CONSTANT_IN_A_KERNEL)
+    functions = lower_by_function(new_context(), module, options("cpu"), verify=verify)
+    # a constant is a variable of the module, which is known as soon as its functions come one by one
+    assert on_buffers() == {"kernel_0": True, "kernel_1": verify, "main": True}
+    assert any(isinstance(op, GlobalOp) for op in module.ops)
+    for _ in functions:
+        pass
+    assert all(on_buffers().values())
+    assert str(module) == str(lower(new_context(), whole, options("cpu")))
