@@ -313,7 +313,9 @@ def _call_each_lane(operands: Sequence[SSAValue], function: str, constants: Cons
 
 
 def _constant_element(value: SSAValue) -> float | int | None:
-    """The number that every element of a constant is, None for any other value."""
+    """The number that every element of a constant is, which may have been broadcast; None for any other value."""
+    if isinstance(value.owner, vector.BroadcastOp):
+        return _constant_element(value.owner.source)
     if isinstance(value, BlockArgument) or not isinstance(value.owner, arith.ConstantOp):
         return None
     attribute = value.owner.value

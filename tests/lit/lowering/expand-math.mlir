@@ -187,6 +187,17 @@ func.func @small_constant_powers_are_products(%x: f32, %d: f64) -> (f32, f32, f6
 // CHECK-NEXT:    %b = arith.divf %[[ONE]], %[[SQUARE]] : f32
 // CHECK-NEXT:    %c = arith.mulf %d, %d : f64
 
+// So it is in each lane.
+func.func @small_constant_powers_of_lanes(%x: vector<8xf32>) -> vector<8xf32> {
+  %three = arith.constant 3.0 : f32
+  %threes = vector.broadcast %three : f32 to vector<8xf32>
+  %a = math.powf %x, %threes : vector<8xf32>
+  func.return %a : vector<8xf32>
+}
+// CHECK-LABEL: @small_constant_powers_of_lanes
+// CHECK:         %[[SQUARE:.*]] = arith.mulf %x, %x : vector<8xf32>
+// CHECK-NEXT:    %a = arith.mulf %[[SQUARE]], %x : vector<8xf32>
+
 // In f64 as well: exp(x) = 2^n exp(r), with log 2 in two parts, since n times the first one is exact in the sum.
 func.func @exp_f64(%x: vector<4xf64>) -> vector<4xf64> {
   %y = math.exp %x : vector<4xf64>
