@@ -82,6 +82,8 @@ class Batching(BatchedValues):
                 batch_with_gradient(self, op)
 
     def _tensor_op(self, op: TensorOp) -> tuple[Value, ...]:
+        if type(self.size) is int and self.size == 0:
+            return self._one_by_one(op)  # rules may make groups, of which there is one at least, of examples
         batched = map_grouped(lambda v: v in self.batched, op.grouped_operands())
         given = op.batch(
             self.size,

@@ -442,3 +442,11 @@ def test_the_program_is_left_as_it_was() -> None:
         for block in (b for region in op.regions for b in region.blocks):
             assert all(use.operation in inside for a in block.args for use in a.uses)
         assert all(use.operation in inside for result in op.results for use in result.uses)
+
+
+def test_no_examples_at_all() -> None:
+    """Where the rule makes groups of them, one at least is needed."""
+    images, filters = np.zeros((0, 1, 3, 8, 8), np.float32), np.zeros((0, 4, 3, 3, 3), np.float32)
+    assert tenon.vmap(tenon.conv2d)(images, filters).shape == (0, 1, 4, 6, 6)
+    of_both = tenon.vmap(tenon.grad(lambda image, weight: tenon.conv2d(image, weight).sum(), (0, 1)))
+    assert [gradient.shape for gradient in of_both(images, filters)] == [images.shape, filters.shape]
