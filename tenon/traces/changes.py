@@ -4,16 +4,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableSequence
+import sys
+from collections.abc import Iterator, MutableSequence, Sequence
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from tenon.dialects.definition.value import Value
+from tenon.dialects.support.user_place import Place as Line
 from tenon.eager.recording import Stored
+from tenon.runtime.reads.guards import GONE
+from tenon.runtime.reads.libraries import is_library
 from tenon.runtime.reads.places import MISSING, Holder, ItemPlace, Place
 from tenon.traces.reads import NUMBERS, TensorReads
-from tenon.traces.stand_ins import Counted, Growing, Key, TraceError, WrittenAgain, key_of
+from tenon.traces.stand_ins import ChangeError, Counted, Growing, Key, TraceError, WrittenAgain, key_of
 
 
 class Standing:
@@ -93,10 +98,11 @@ class Standing:
             return is_known & self._compare_numbers(place, (), old, new)
         elif _is_same(old, new):
             return True
-        raise TraceError(
-            f"{self._name} changes {place.name} from {_said(old)} to {_said(new)}, which a program cannot do at "
-            "each call; make it a tensor, do that outside, or run it in pieces with "
-            "tenon.trace(f, symbolic=False)"
+        raise ChangeError(
+            f"{self._name} changes {place.name} from {_said(old)} to {_said(new)}",
+            ", which a program cannot do at each call; make it a tensor, do that outside, or run it in pieces with "
+            "tenon.trace(f, symbolic=False)",
+            place,
         )
 
     def _compare_numbers(self, place: Place, path: tuple[Any, ...], old: Any, new: Any) -> bool:
@@ -110,6 +116,42 @@ class Standing:
         for key in olds.keys() & news:
             is_known &= self._compare_numbers(place, (*path, key), olds[key], news[key])
         return is_known
+
+
+class LineOf:
+    """While a block runs, finds the line of the user's after which something else is in a place, or in containers."""
+
+    def __init__(self, place: Place | None, holders: Sequence[Holder]) -> None:
+        self._watched, self._holders = place, holders
+        self._first = self._now()
+        self._last: Line = None
+        self.line: Line = None
+
+    def __enter__(self) -> LineOf:
+        self._outer = sys.gettrace()
+        sys.settrace(self._entered)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._outer)
+
+    def _now(self) -> Any:
+        if self._watched is None:
+            return None
+        try:
+            return self._watched.get()
+        except GONE:
+            return MISSING
+
+    def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
+        return None if is_library(frame.f_globals.get("__name__")) else self._ran
+
+    def _ran(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if self.line is None and (self._now() is not self._first or any(h.changes() for h in self._holders)):
+            self.line = self._last
+        if event == "line":
+            self._last = frame.f_code, frame.f_lasti
+        return self._ran
 
 
 def _items(tree: Any) -> dict[Any, Any]:
@@ -174,4 +216,4 @@ def _said(value: Any) -> str:
     return "nothing" if value is MISSING else f"{value!r:.60}"
 
 
-__all__ = ["Standing", "has_traced"]
+__all__ = ["LineOf", "Standing", "has_traced"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -18,6 +19,7 @@ from tenon.dialects.definition.registry import generation
 from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.plain_arrays import is_on_gpu
+from tenon.dialects.support.user_place import shown
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.eager.modes import MODE, WAITING, is_traced
 from tenon.eager.recording import Stored
@@ -29,11 +31,12 @@ from tenon.runtime.jit import JitFunction
 from tenon.runtime.knobs import knobs
 from tenon.runtime.reads.places import Holder
 from tenon.runtime.reads.programs import Programs
+from tenon.traces.changes import LineOf
 from tenon.traces.native import entry_of, like_given
 from tenon.traces.pieces import Pieces, in_pieces
 from tenon.traces.program import Program
 from tenon.traces.reads import reads_of
-from tenon.traces.stand_ins import TraceError, Written, WrittenAgain
+from tenon.traces.stand_ins import ChangeError, Written, WrittenAgain
 
 _MOST = 256
 """Programs of a function that are kept."""
@@ -111,31 +114,41 @@ class TracedFunction(NativeCalls):
             if known is not None:
                 return known
             self._programs.say_why(self.name, key)
-            objects = [(leaf, f"argument.{number}") for number, leaf in enumerate(leaves) if not _is_data(leaf)]
-
-            def call(symbols: list[Any]) -> Any:
-                remaining = iter(symbols)
-                args_, kwargs_ = _put_together((args, kwargs), remaining)
-                before = [Holder(held, "") for held in _containers((args_, kwargs_))]
-                result = self.function(*args_, **kwargs_)
-                if any(holder.changes() for holder in before):
-                    raise TraceError(
-                        f"{self.name} changes a list or a dict among its arguments, which a program cannot do at each "
-                        "call; return what is new"
-                    )
-                return result
-
-            written = Written()
-            while True:
-                reads = reads_of(self.function, objects, leaves, written)
-                try:
-                    program = Program(self.name, reads, leaves, call, keep_grad=self.keep_grad)
-                    break
-                except WrittenAgain:
-                    pass
+            program = self._program(args, kwargs, leaves)
             held = [self._held(leaf, key) for leaf in leaves if not _is_data(leaf)]
             program.held = [kept for kept in held if kept is not None]
             return self._programs.add(self.name, key, program)
+
+    def _program(self, args: Any, kwargs: Any, leaves: list[Any]) -> Program:
+        objects = [(leaf, f"argument.{number}") for number, leaf in enumerate(leaves) if not _is_data(leaf)]
+        refused: list[ChangeError] = []
+        lines: list[str] = []
+
+        def call(symbols: list[Any]) -> Any:
+            args_, kwargs_ = _put_together((args, kwargs), iter(symbols))
+            before = [Holder(held, "") for held in _containers((args_, kwargs_))]
+            watch = LineOf(refused[0].place, before) if refused else None
+            with watch or nullcontext():
+                result = self.function(*args_, **kwargs_)
+            if watch is not None:
+                lines.append(shown(watch.line))
+            if any(holder.changes() for holder in before):
+                said = f"{self.name} changes a list or a dict among its arguments"
+                raise ChangeError(said, ", which a program cannot do at each call; return what is new", None)
+            return result
+
+        written = Written()
+        while True:
+            reads = reads_of(self.function, objects, leaves, written)
+            try:
+                return Program(self.name, reads, leaves, call, keep_grad=self.keep_grad)
+            except WrittenAgain:
+                continue
+            except ChangeError as error:
+                if not refused:  # once more, to find the line
+                    refused.append(error)
+                    continue
+            raise refused[0].at(lines[0] if lines else "")
 
     def _held(self, leaf: Any, key: Hashable) -> Any:
         """What keeps the identity of an argument from being another one's: programs for an object go when it does, if

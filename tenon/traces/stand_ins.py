@@ -21,6 +21,18 @@ class TraceError(TypeError):
     """A function does what a program cannot do again at each call; the message says what to write instead."""
 
 
+class ChangeError(TraceError):
+    """A function changes what is in a place in such a way; `place` is `None` for one in its arguments."""
+
+    def __init__(self, said: str, rest: str, place: Place | None) -> None:
+        super().__init__(said + rest)
+        self._said, self._rest, self.place = said, rest, place
+
+    def at(self, line: str) -> ChangeError:
+        """The same with the line, behind what it says is changed."""
+        return ChangeError(self._said + line, self._rest, self.place)
+
+
 Key = tuple[Any, ...]
 
 
@@ -151,4 +163,4 @@ for _name in ("mod", "rmod", "index", "int", "float", "neg", "abs", "round", "di
 for _name in ("add", "mul"):
     setattr(Growing, f"__{_name}__", Growing._refuse)  # pyright: ignore[reportPrivateUsage]
 
-__all__ = ["Counted", "Growing", "TraceError", "Written", "WrittenAgain", "key_of"]
+__all__ = ["ChangeError", "Counted", "Growing", "TraceError", "Written", "WrittenAgain", "key_of"]

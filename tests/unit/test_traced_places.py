@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 import warnings
 from collections import defaultdict, deque
@@ -205,6 +206,35 @@ def test_what_cannot_be_written_at_each_call_is_refused_where_it_is_read() -> No
         lines = [frame.lineno for frame in caught.traceback if str(frame.path).endswith("test_traced_places.py")]
         assert lines[-1] == function.__code__.co_firstlineno + 1, "the line that reads it"
     assert kept == {"steps": 1, "losses": []}
+
+
+def test_the_line_of_a_change_that_is_refused_is_named() -> None:
+    names, kept, x = ["a"], types.SimpleNamespace(rate=0.5), tenon.tensor([1.0])
+
+    def takes() -> Any:
+        y = x * 2
+        names.pop()
+        return y
+
+    def inner() -> None:
+        kept.rate = [kept.rate]
+
+    def calls() -> Any:
+        inner()
+        return x * 2
+
+    def fills(given: Any) -> Any:
+        given["y"] = x * 2
+        return given["y"] + 1
+
+    for function, given, said, line in [
+        (takes, (), "takes changes names.0 from 'a' to nothing", takes.__code__.co_firstlineno + 2),
+        (calls, (), "calls changes kept.rate from 0.5 to [0.5]", inner.__code__.co_firstlineno + 1),
+        (fills, ({},), "fills changes a list or a dict among its arguments", fills.__code__.co_firstlineno + 1),
+    ]:
+        with pytest.raises(TraceError, match=re.escape(said) + rf" \(.*test_traced_places\.py:{line}\), which"):
+            tenon.trace(function)(*given)
+    assert (names, kept.rate) == (["a"], 0.5)
 
 
 def test_hooks_of_modules_and_tensors_run_in_a_trace() -> None:
