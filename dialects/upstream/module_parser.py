@@ -52,6 +52,9 @@ class ModuleParser(Parser):
         self._first_uses: dict[str, Span] = {}
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        """The module; text without an operation is one that is empty, as to upstream."""
+        if allow_implicit_module and self._current_token.kind == MLIRTokenKind.EOF:
+            return ModuleOp([])
         try:
             module = super().parse_module(allow_implicit_module)
         except ParseError as error:

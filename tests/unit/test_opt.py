@@ -117,6 +117,17 @@ def test_runs_passes_of_xdsl(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "arith.addi" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("text", ["", "// nothing\n", f"{VALID}// -----\n"])
+def test_text_without_an_operation_is_an_empty_module(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also what is behind the last separator of a file."""
+    assert main([write(tmp_path / "empty.mlir", text), "-p", "cse", "--split-input-file"]) == 0
+    output, errors = capsys.readouterr()
+    assert output.rstrip().endswith("builtin.module {\n}")
+    assert errors == ""
+
+
 def test_registers_the_tenon_dialect(valid: str) -> None:
     assert "tenon" in TenonOptMain([valid]).ctx.registered_dialect_names
 
