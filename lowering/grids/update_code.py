@@ -49,7 +49,7 @@ def match_updates(function: func.FuncOp) -> Updates | None:
     entry = list(function.body.block.ops)
     loops = [op for op in entry if isinstance(op, scf.ForOp)]
     others = [op for op in entry if not isinstance(op, scf.ForOp | func.ReturnOp | memref.CollapseShapeOp)]
-    if len(loops) != 1 or any(not is_pure(op) or op.regions for op in others):
+    if len(loops) != 1 or any(not _computes(op) for op in others):
         return None
     if DISTINCT in loops[0].attributes:  # nobody has to own what only one thread updates
         return None
@@ -73,12 +73,17 @@ def match_updates(function: func.FuncOp) -> Updates | None:
     return _matched(nest, ops)
 
 
+def _computes(op: Operation) -> bool:
+    """Whether an op computes its results and does nothing else; xDSL does not say so of extensions."""
+    return not op.regions and (is_pure(op) or op.dialect_name() in ("arith", "math"))
+
+
 def _matched(nest: Sequence[scf.ForOp], ops: Sequence[Operation]) -> Updates | None:
     stores = [op for op in ops if isinstance(op, memref.StoreOp)]
     if len(stores) != 1 or ops[-1] is not stores[0]:
         return None
     (store,) = stores
-    if any(op.regions or not (op is store or isinstance(op, memref.LoadOp) or is_pure(op)) for op in ops):
+    if not all(op is store or isinstance(op, memref.LoadOp) or _computes(op) for op in ops):
         return None
     written = root_of(store.memref)
     for op in ops:

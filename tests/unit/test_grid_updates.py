@@ -78,6 +78,11 @@ INTEGERS: dict[str, Case] = {
         [RANDOM.integers(0, 120, 9001)],
         lambda i: np.bincount(i[i < 100], minlength=100),
     ),
+    "counts_of_i32": case(
+        lambda i: tenon.bincount(i, minlength=100),
+        [RANDOM.integers(-5, 120, 9001).astype(np.int32)],
+        lambda i: np.bincount(i[(i >= 0) & (i < 100)], minlength=100),
+    ),
     "float_counts": case(
         lambda i: tenon.zeros(50).at[i].add(2.0),
         [RANDOM.integers(0, 50, 3000)],
@@ -185,7 +190,7 @@ def test_few_places_have_copies_in_shared_memory() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["counts", "computed_places"])
+@pytest.mark.parametrize("name", ["counts", "counts_of_i32", "computed_places"])
 def test_what_updates_are_computed_from_is_read_once(name: str, executables: dict[tuple[str, str], Any]) -> None:
     case, backend = CASES[name], executables[name, "many"].backend
     backend.counting, backend.counters = True, []
@@ -194,6 +199,12 @@ def test_what_updates_are_computed_from_is_read_once(name: str, executables: dic
     *before, (_, updates) = backend.counters
     assert updates.read_bytes <= sum(array.nbytes for array in case.arrays) + result.nbytes
     assert [counters.written_bytes for _, counters in before] == [result.nbytes]
+
+
+def test_updates_are_those_of_many_threads() -> None:
+    for name in ("counts_of_i32", "add_int32", "computed_places"):
+        *_, kernel = kernels(lowered(CASES[name], GPUS["sm_90a"]))
+        assert any(isinstance(op, AtomicRMWOp) for op in kernel.walk())
 
 
 @needs_nvrtc
