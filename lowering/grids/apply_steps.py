@@ -18,6 +18,7 @@ from xdsl.ir import Operation
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.grids.atomic_updates import AtomicCode, atomic_monoid
+from tenon.lowering.grids.index_bits import INDEX_BITS
 from tenon.lowering.grids.owner_updates import OwnerCode
 from tenon.lowering.grids.pieces_code import OnlineCode, PiecesCode
 from tenon.lowering.grids.statement_code import StatementCode
@@ -28,9 +29,6 @@ from tenon.lowering.steps.nest import THREADS, Bind, Nest, NestError
 from tenon.lowering.steps.table import apply_steps, read_steps
 from tenon.lowering.steps.validity import nest_obstacle
 from tenon.passes.machine import Gpu
-
-INDEX_BITS = "index_bits"
-"""The attribute of a kernel that says how wide its indices are."""
 
 
 @dataclass(frozen=True)

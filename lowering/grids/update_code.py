@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i1, i64
 from xdsl.ir import Block, Operation, SSAValue
 
 from tenon.dialects.families.linalg_builders import DISTINCT
+from tenon.lowering.grids.index_bits import INDEX_BITS, narrow_indices
 from tenon.lowering.kernels.selection import slice_of
 from tenon.lowering.kernels.statement import root_of
 from tenon.lowering.loop_ir.builder import INDEX, LoopBuilder, is_pure
@@ -176,5 +177,7 @@ def write_code(function: func.FuncOp, code: UpdateCode) -> None:
     blocks, threads = code.emit()
     function.body.block.add_op(returned)
     outer.erase()
+    if narrow_indices(function, blocks, threads):
+        function.attributes[INDEX_BITS] = IntegerAttr(32, i64)
     function.attributes["grid"] = DenseArrayBase.from_list(i64, (blocks, 1, 1))
     function.attributes["block"] = DenseArrayBase.from_list(i64, (threads, 1, 1))

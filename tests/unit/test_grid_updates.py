@@ -83,6 +83,11 @@ INTEGERS: dict[str, Case] = {
         [RANDOM.integers(-5, 120, 9001).astype(np.int32)],
         lambda i: np.bincount(i[(i >= 0) & (i < 100)], minlength=100),
     ),
+    "counts_of_wide": case(  # places that 32 bits do not hold
+        lambda i: tenon.zeros(50, tenon.int32).at[i].add(1),
+        [RANDOM.integers(-60, 60, 900) + 2**32 * RANDOM.integers(-1, 2, 900)],
+        lambda i: np.bincount(np.where(i < 0, i + 50, i)[(i >= -50) & (i < 50)], minlength=50),
+    ),
     "float_counts": case(
         lambda i: tenon.zeros(50).at[i].add(2.0),
         [RANDOM.integers(0, 50, 3000)],
@@ -201,10 +206,11 @@ def test_what_updates_are_computed_from_is_read_once(name: str, executables: dic
     assert [counters.written_bytes for _, counters in before] == [result.nbytes]
 
 
-def test_updates_are_those_of_many_threads() -> None:
-    for name in ("counts_of_i32", "add_int32", "computed_places"):
+def test_updates_are_those_of_many_threads_with_indices_of_32_bits() -> None:
+    for name in ("counts_of_i32", "counts_of_wide", "add_int32", "computed_places"):
         *_, kernel = kernels(lowered(CASES[name], GPUS["sm_90a"]))
         assert any(isinstance(op, AtomicRMWOp) for op in kernel.walk())
+        assert "index_bits" in kernel.attributes
 
 
 @needs_nvrtc
