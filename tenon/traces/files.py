@@ -171,6 +171,8 @@ def _changes(program: Program, states: Mapping[int, str]) -> list[dict[str, Any]
                 f"save: {program.name} sets {place.name}, which is no array that was there before; return it instead"
             )
         changes.append({"state": states[id(found[0])], "output": number})
+    if plan.grown:
+        raise TypeError(f"save: {program.name} appends to a list; return what it appends instead")
     if plan.gradients:
         raise TypeError(f"save: {program.name} leaves gradients in grad; return them instead")
     return changes

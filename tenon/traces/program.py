@@ -62,7 +62,8 @@ class Program:
         self._prune(captures.arrays)
         self._gather = self._gatherer()
         self._cross: Call | None = None
-        self._replaced = [i.place for i in self.arguments if i.replaced is not None and i.place is not None]
+        replaced = [(i.place, i.replaced) for i in self.arguments if i.replaced is not None]
+        self._replaced = [(place, tensor._source is not None) for place, tensor in replaced if place is not None]
         self.plan.settle()
         for given in self.inputs:
             given.let_go()
@@ -164,11 +165,12 @@ class Program:
                 refuse_donated(leaf, f"{self.name}: argument {number}")
         operands = self._operands(arguments) if self.plan.is_recorded else None
         plan = self.plan
+        if self._replaced:
+            self._check_apart(arguments)
         arrays = self._launch(*self._gather(arguments)) if plan.values else ()
         tensors = {number: new_tensor(arrays[number], is_leaf) for number, is_leaf, _ in plan.tensors}
         made = Made(arguments, arrays, tensors)
         if plan.contents:
-            self._check_apart(arguments)
             line = user_place()
             for given, number in plan.contents:
                 change(_target(given, arguments), arrays[number], line)
@@ -190,18 +192,16 @@ class Program:
         return result
 
     def _check_apart(self, arguments: Sequence[Any]) -> None:
-        """Raise `TraceError` where an argument that is changed has the memory of a tensor that is replaced."""
-        for given, _ in self.plan.contents if self._replaced else ():
-            target = _target(given, arguments)
-            for place in self._replaced:
-                if (
-                    isinstance(target, Stored)
-                    and given.argument is not None
-                    and not is_apart(place.get(), {id(target)})
-                ):
+        """Raise `TraceError` where an argument that is changed, or has a gradient, has the memory of a tensor that is
+        replaced, which the program takes for another."""
+        changed = [given.argument for given, _ in self.plan.contents if given.argument is not None]
+        for place, has_source in self._replaced:
+            for number in range(len(arguments)) if has_source else changed:
+                leaf = arguments[number]
+                if isinstance(leaf, Stored) and not is_apart(place.get(), {id(leaf)}):
                     raise TraceError(
-                        f"{self.name} changes argument {given.argument} in place, whose memory the tensor in "
-                        f"{place.name} has; clone() one of them"
+                        f"{self.name} changes argument {number} in place, or finds its gradient, and {place.name} has "
+                        "its memory; clone() one of them"
                     )
 
     def _operands(self, arguments: Sequence[Any]) -> Any:

@@ -132,8 +132,13 @@ def reads_of(
     while True:
         reads = TensorReads(written)
         found_in(reads, function, arguments)
-        others = {id(t) for t in [*[t for t, _ in reads.tensors.values()], *leaves]}
-        shared = {key_of(place)[:2] for place, tensor in reads.replaced if not is_apart(tensor, others)}
+        captured = {id(tensor) for tensor, _ in reads.tensors.values()}
+        given = captured | {id(leaf) for leaf in leaves}  # which gradients may go to, too
+        shared = {
+            key_of(place)[:2]
+            for place, tensor in reads.replaced
+            if not is_apart(tensor, captured if tensor._source is None else given)
+        }
         if not shared:
             return reads
         written.shared |= shared

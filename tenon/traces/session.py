@@ -124,7 +124,7 @@ class Session:
                 given.tensor._array = value
                 given.symbol = given.tensor
             elif given.replaced is not None:
-                given.symbol = self._stand_in(given.replaced, value)
+                given.symbol = self._stand_in(given.replaced, given.leaf, value)
             elif isinstance(given.leaf, np.ndarray) and not given.is_value:
                 given.symbol = TracedTensor._new(value)
                 self.lay(given.symbol, given.leaf)
@@ -135,11 +135,12 @@ class Session:
         self.standing.begin([i.place for i in self.inputs if i.place is not None and i.tensor is None])
         self._enter_views()
 
-    def _stand_in(self, tensor: Any, value: Value) -> Any:
-        """A traced tensor in the place of one that is replaced."""
+    def _stand_in(self, tensor: Any, array: Any, value: Value) -> Any:
+        """A traced tensor in the place of one that is replaced, which an argument may be."""
         made: Any = TracedTensor._new(value)
-        made.__class__ = traced_kind(type(tensor))
-        self.lay(made, tensor._array)
+        before = self._entered.get(id(tensor))
+        made.__class__ = traced_kind(type(tensor) if before is None else before.kind)
+        self.lay(made, array)
         if tensor._source is not None:
             made._source = Leaf(tensor._source.type, ref(made))
             self._recorded[id(made)] = tensor._source

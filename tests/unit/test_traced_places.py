@@ -7,6 +7,7 @@ import types
 import warnings
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,38 @@ def test_what_lies_elsewhere_after_a_call_is_another_tensor() -> None:
     found = [step(tenon.tensor([float(n)])) for n in range(3)]
     assert kept["x"][0] is found[-1]
     assert [x.item() for x in found] == [0.0, 2.0, 4.0]
+
+
+def test_what_a_call_has_left_is_an_argument_of_the_next() -> None:
+    kept: dict[str, Any] = {"x": tenon.tensor([1.0])}
+
+    @tenon.trace
+    def step(x: Any) -> Any:
+        kept["x"] = kept["x"] + x * 2
+        return kept["x"]
+
+    @tenon.trace
+    def doubles(x: Any) -> None:
+        x.mul_(2.0)
+        kept["x"] = kept["x"] + x
+
+    x = tenon.tensor([1.0])
+    for expected in (3.0, 9.0, 27.0, 81.0):
+        x = step(x)
+        assert x.item() == expected
+    assert len(step._programs) == 1
+    doubles(tenon.tensor([1.0]))
+    with pytest.raises(TraceError, match=r"doubles changes argument 0 in place.*kept\.x has its memory"):
+        doubles(kept["x"])
+    assert kept["x"].item() == 83.0
+
+
+def test_a_file_has_no_lists_to_append_to(tmp_path: Path) -> None:
+    losses: list[Any] = []
+    step = tenon.trace(lambda x: losses.append(x * 2))
+    with pytest.raises(TypeError, match="save: <lambda> appends to a list; return what it appends instead"):
+        step.save(tmp_path / "step", tenon.tensor([1.0]))
+    assert losses == []
 
 
 def test_what_cannot_be_written_at_each_call_is_refused_where_it_is_read() -> None:
