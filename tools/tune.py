@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import FunctionType, MemRefType, ModuleOp, i8
 from xdsl.ir import Block, Region
 
 from tenon.dialects.types.types import element_type, numpy_dtype
+from tenon.lowering.kernels.intermediates import without_padding
 from tenon.lowering.kernels.statement import Kernel, kernels_of, read_kernel
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stage_of, stages
@@ -91,7 +92,7 @@ def _compiled(kernel: func.FuncOp, plan: Plan) -> Executable:
     copy = module.clone()
     (function,) = kernels_of(copy)
     schedules, strips = plan
-    for statement, schedule in zip(read_kernel(function).statements, schedules, strict=True):
+    for statement, schedule in zip(without_padding(read_kernel(function)).statements, schedules, strict=True):
         if schedule is not None:
             statement.op.attributes["schedule"] = schedule.attribute()
     if strips is not None:
@@ -160,7 +161,7 @@ def _neighbours(kernel: Kernel, plan: Plan, processor: Machine) -> list[Plan]:
 
 def tune_kernel(function: func.FuncOp, seconds: float) -> Outcome:
     """Search for a faster plan for about `seconds`."""
-    kernel = read_kernel(function)
+    kernel = without_padding(read_kernel(function))
     processor = machine()
     schedules, strips = decide(kernel, processor)
     default: Plan = (tuple(schedules), None if strips is None else tuple(strips))

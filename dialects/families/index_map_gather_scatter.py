@@ -202,6 +202,10 @@ class IndexingOp(StructuredOp):
     def check_family(cls) -> None:
         require_hooks(cls, "infer", "element")
 
+    def surrounds(self) -> bool:
+        """Whether a result is all of the one operand with a constant around it."""
+        return False
+
     def moves_ranges(self) -> bool:
         """Whether each element of an operand is read once at most, and ranges of the result, most of it in runs of 16
         elements or more, come from neighbouring places. What computes the operands then becomes part of the op."""

@@ -1,17 +1,21 @@
-"""How much of an intermediate buffer one iteration of the shared loops needs, and which can share memory."""
+"""How much of an intermediate buffer one iteration of the shared loops needs, and which can share memory.
+
+A padded copy needs none (`without_padding`): what reads it reads what it was copied from, and the padding outside."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
-from xdsl.dialects import linalg, memref
+from xdsl.dialects import arith, linalg, memref
+from xdsl.ir import BlockArgument, Operation, TypedAttribute
 
-from tenon.dialects.types.size import estimate, is_at_most
+from tenon.dialects.families.iteration_space import Subscript
+from tenon.dialects.types.size import Size, estimate, is_at_most
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.shared_loops import SharedLoop
-from tenon.lowering.kernels.statement import Kernel, LoopKind, Statement, buffer_shape, element_type
+from tenon.lowering.kernels.statement import Access, Kernel, LoopKind, Statement, buffer_shape, element_type, root_of
 
 LARGEST_STACK_BUFFER = 64 * 1024
 """Bytes of an intermediate that may live on the stack of a thread for one iteration of the shared loops."""
@@ -162,3 +166,149 @@ def _has_other_loops(statement: Statement, number: int, strips: Strips) -> bool:
         kind is not LoopKind.REDUCTION and extent != 1 and loop not in dropped
         for loop, (kind, extent) in enumerate(zip(statement.kinds, statement.extents, strict=True))
     )
+
+
+@dataclass(frozen=True)
+class _Padded:
+    """An intermediate that has, from `low` on, the elements of `source`, whose dimensions are `dims` of it, and
+    `padding` around them, as the statements `writers` say."""
+
+    source: Access
+    dims: tuple[int | None, ...]
+    low: tuple[int, ...]
+    padding: TypedAttribute
+    writers: list[Statement]
+
+    def read(self, access: Access) -> Access:
+        """Where `access`, to the intermediate, finds its elements in `source`."""
+        places = [
+            Subscript({}, 0)
+            if dim is None
+            else replace(access.subscripts[dim], constant=access.subscripts[dim].constant - self.low[dim])
+            for dim in self.dims
+        ]
+        return Access(self.source.buffer, tuple(places), padding=self.padding)
+
+
+def without_padding(kernel: Kernel) -> Kernel:
+    """`kernel` without the intermediates that are something else with a constant around it, and without the statements
+    that write them: others read that where it is, with `Access.padding`."""
+    for alloc in kernel.intermediates:
+        padded = _padded(kernel, alloc)
+        if padded is None:
+            continue
+        items: list[Statement | Operation] = []
+        for item in kernel.items:
+            if not isinstance(item, Statement):
+                items.append(item)
+            elif item not in padded.writers:
+                inputs = [padded.read(a) if a.buffer is alloc.memref and a.is_used else a for a in item.inputs]
+                items.append(replace(item, inputs=tuple(inputs)))
+        kernel = Kernel(kernel.function, items, [other for other in kernel.intermediates if other is not alloc])
+    return kernel
+
+
+def reads_padding(statement: Statement) -> bool:
+    """Whether an input has padding."""
+    return any(access.padding is not None for access in statement.inputs)
+
+
+def unpadded(statement: Statement, loop: int) -> range:
+    """The iterations of `loop` that read no padding, wherever the other loops are; all of them where it depends on a
+    size that is known at launch."""
+    extents = statement.extents
+    if not reads_padding(statement) or any(isinstance(extent, Size) for extent in extents):
+        return range(extents[loop])
+    first, end = 0, extents[loop]
+    for access in statement.inputs:
+        for subscript, size in zip(access.subscripts, access.shape, strict=True):
+            step = subscript.factors.get(loop, 0)
+            if access.padding is None or step <= 0:
+                continue
+            last = subscript.end(extents) - 1 - step * (extents[loop] - 1)
+            first = max(first, -(subscript.least(extents) // step))
+            end = min(end, (size - 1 - last) // step + 1)
+    return range(first, max(first, end))
+
+
+def _padded(kernel: Kernel, alloc: memref.AllocOp) -> _Padded | None:
+    """What `alloc` is made of, if it is a padded copy."""
+    buffer = alloc.memref
+    writers = [s for s in kernel.statements if any(output.buffer is buffer for output in s.outputs)]
+    readers = [s for s in kernel.statements if any(a.buffer is buffer and a.is_used for a in s.inputs)]
+    if not _only_statements_use(kernel, alloc) or not readers or any(map(writers.__contains__, readers)):
+        return None
+    (*_, last), written = writers or (None,), {root_of(o.buffer) for s in kernel.statements for o in s.outputs}
+    if last is None or kernel.statements.index(last) > kernel.statements.index(readers[0]):
+        return None
+    constants = [_constant_written(statement) for statement in writers]
+    copies = [number for number, constant in enumerate(constants) if constant is None]
+    known = {constant for constant in constants if constant is not None}
+    if len(copies) != 1 or len(known) != 1:
+        return None
+    copied = _copied(writers[copies[0]])
+    if copied is None or root_of(copied[0].buffer) in written:
+        return None
+    (padding,) = known
+    padded = _Padded(*copied, padding, writers)
+    later = writers[copies[0] + 1 :]
+    return padded if all(_writes_beside(statement, padded) for statement in later) else None
+
+
+def _writes_all_once(statement: Statement) -> bool:
+    """Whether a statement writes each element of one output once, without a look at what was there."""
+    is_plain = len(statement.outputs) == 1 and set(statement.kinds) == {LoopKind.PARALLEL}
+    return is_plain and statement.accumulators[0].first_use is None
+
+
+def _constant_written(statement: Statement) -> TypedAttribute | None:
+    """The constant that a statement writes to all elements."""
+    assert statement.body.last_op is not None
+    owner = statement.body.last_op.operands[0].owner
+    return owner.value if isinstance(owner, arith.ConstantOp) and _writes_all_once(statement) else None
+
+
+def _copied(statement: Statement) -> tuple[Access, tuple[int | None, ...], tuple[int, ...]] | None:
+    """What a statement copies as a whole, the dimensions of its output that it is at (`None` for one of size 1), and
+    the place of its first element there; `None` unless that is all that it does."""
+    assert statement.body.last_op is not None
+    (value,) = statement.body.last_op.operands[:1]
+    if not isinstance(value, BlockArgument) or value.owner is not statement.body or len(statement.body.ops) != 1:
+        return None
+    if not _writes_all_once(statement):
+        return None
+    source, (output,) = statement.inputs[value.index], statement.outputs
+    loops = [_single_loop(subscript, statement) for subscript in output.subscripts]
+    dims: list[int | None] = []
+    for size, place in zip(source.shape, source.subscripts, strict=True):
+        loop = _single_loop(place, statement)
+        if place.constant != 0 or isinstance(size, Size) or (loop is None) != (size == 1):
+            return None
+        if loop is not None and (statement.extents[loop] != size or loops.count(loop) != 1):
+            return None
+        dims.append(None if loop is None else loops.index(loop))
+    low = tuple([subscript.constant for subscript in output.subscripts])
+    others = [dim for dim in range(len(low)) if dim not in dims]
+    if len({*dims} - {None}) != len([d for d in dims if d is not None]) or any(output.shape[d] != 1 for d in others):
+        return None
+    return source, tuple(dims), low
+
+
+def _single_loop(place: Subscript, statement: Statement) -> int | None:
+    """The loop of several iterations that `place` goes along by ones; `None` if it stays where it is, -1 if it goes
+    otherwise."""
+    moving = [(loop, factor) for loop, factor in place.factors.items() if statement.extents[loop] != 1]
+    if not moving:
+        return None
+    return moving[0][0] if len(moving) == 1 and moving[0][1] == 1 else -1
+
+
+def _writes_beside(statement: Statement, padded: _Padded) -> bool:
+    """Whether a statement writes nothing where the copy is."""
+    (output,) = statement.outputs
+    for dim, subscript in enumerate(output.subscripts):
+        size = padded.source.shape[padded.dims.index(dim)] if dim in padded.dims else 1
+        first, end = subscript.least(statement.extents), subscript.end(statement.extents)
+        if end <= padded.low[dim] or first >= padded.low[dim] + size:
+            return True
+    return False

@@ -24,7 +24,8 @@ from tenon.lowering.kernels.statement import (
 
 def lies_across(access: Access, vector: int, across: int | None) -> bool:
     """Whether an access has unit stride along `across` and none along `vector`: a tile of it can be transposed."""
-    return across is not None and access.stride(vector) is Stride.OTHER and access.stride(across) is Stride.UNIT
+    is_across = access.stride(vector) is Stride.OTHER and access.padding is None
+    return across is not None and is_across and access.stride(across) is Stride.UNIT
 
 
 def stored_across(statement: Statement, vector: int, across: int | None) -> list[Access]:
@@ -47,6 +48,7 @@ def holds_rows(access: Access, vector: int, across: int | None, extents: Sequenc
         and (rows, columns) == (vector, across)
         and not any({vector, across} & subscript.factors.keys() for subscript in access.subscripts[: len(outer) - 2])
         and access.is_used
+        and access.padding is None
         and access.shape[-1] == extents[across]
         and element_type(access.buffer) != i1
     )

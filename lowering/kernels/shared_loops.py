@@ -107,6 +107,19 @@ def is_contraction(statement: Statement) -> bool:
     return any(a - b and b - a for number, a in enumerate(reread) for b in reread[:number])
 
 
+def has_windows(statement: Statement) -> bool:
+    """Whether a statement adds up products of windows that overlap with one operand, each window by itself."""
+    reductions, parallel = statement.loops(LoopKind.REDUCTION), statement.loops(LoopKind.PARALLEL)
+    if not all(product_of_sum(statement.body, accumulator) for accumulator in statement.accumulators):
+        return False
+    return any(
+        any(statement.extents[loop] != 1 for loop in reductions if loop in subscript.factors)
+        and any(statement.extents[loop] != 1 for loop in parallel if loop in subscript.factors)
+        for access in statement.inputs
+        for subscript in access.subscripts
+    )
+
+
 def sums_rows(statement: Statement) -> bool:
     """Whether a statement combines rows: over loops of known length that are around the columns that it keeps."""
     reductions = statement.loops(LoopKind.REDUCTION)

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from xdsl.dialects import arith, func, linalg, memref
 from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue, TypedAttribute
 from xdsl.ir.affine import AffineMap
 
 from tenon.dialects.families.iteration_space import ACROSS, IterationSpace, Subscript
@@ -61,11 +61,12 @@ class Stride(Enum):
 @dataclass(frozen=True)
 class Access:
     """A buffer, and which element of it an iteration reads or writes; or would, were it not there for the extents of
-    loops alone (`is_used`)."""
+    loops alone (`is_used`). With `padding`, a constant, that is what is read outside of the buffer."""
 
     buffer: SSAValue
     subscripts: tuple[Subscript, ...]
     is_used: bool = True
+    padding: TypedAttribute | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from xdsl.dialects import arith, func, scf, vector
@@ -103,6 +103,14 @@ class Steps:
         """Whether there is just one iteration, so that no loop is needed."""
         return self.count == 1 and self.limits is None
 
+    def apart(self, inner: range, reach: int) -> list[Steps]:
+        """Those that stay within `inner` with `reach` iterations each, and those in front and behind, one after the
+        other."""
+        low = min(-(-max(inner.start - self.start, 0) // self.step), self.count)
+        high = max(min((inner.stop - reach - self.start) // self.step + 1, self.count), low)
+        parts = (range(low), range(low, high), range(high, self.count))
+        return [replace(self, start=self.start + p.start * self.step, count=len(p)) for p in parts if p]
+
 
 @dataclass(frozen=True)
 class Span:
@@ -136,6 +144,7 @@ class LoopBuilder:
         self._blocks = [entry]
         self._levels = {entry: 0}
         self._pure: list[dict[object, SSAValue]] = [{}]
+        self._ranges: dict[SSAValue, tuple[int, int]] = {}
         self._last_constant: Operation | None = None
         function = entry.parent_op()
         arguments = size_arguments(function) if isinstance(function, func.FuncOp) else {}
@@ -223,6 +232,22 @@ class LoopBuilder:
             return self.pure(arith.AddiOp, (total, self.index_constant(position.constant)), INDEX)
         return total
 
+    def range_of(self, position: Position) -> tuple[int, int] | None:
+        """The least and the largest value that `position` may have, if the loops tell."""
+        least = most = position.constant
+        for value, factor in position.terms:
+            known = self._ranges.get(value)
+            if known is None:
+                return None
+            ends = sorted(end * factor for end in known)
+            least, most = least + ends[0], most + ends[1]
+        return None if isinstance(position.constant, Size) else (least, most)
+
+    def _note_range(self, value: SSAValue, steps: Steps) -> None:
+        last = steps.start + (steps.count - 1) * steps.step
+        if not isinstance(steps.start, Size) and not isinstance(last, Size):
+            self._ranges[value] = steps.start, last
+
     def broadcast(self, value: SSAValue, lanes: int) -> SSAValue:
         """`value` in each of `lanes` lanes; a vector, or one lane, is returned as it is."""
         if lanes == 1 or isinstance(value.type, VectorType):
@@ -254,6 +279,8 @@ class LoopBuilder:
         if block is None:
             body(positions)
             return
+        for argument, s in zip(block.args, repeated, strict=True):
+            self._note_range(argument, s)
         with self.inside(block):
             body(positions)
             self.add(scf.ReduceOp.create())
@@ -296,6 +323,7 @@ class LoopBuilder:
             return list(body(Position((), steps.start), list(carried)))
         types = [value.type for value in carried]
         block = Block(arg_types=[INDEX, *types])
+        self._note_range(block.args[0], steps)
         with self.inside(block):
             results = body(Position(((block.args[0], 1),)), list(block.args[1:]))
             self.add(scf.YieldOp.create(operands=results))

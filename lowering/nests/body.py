@@ -6,22 +6,21 @@ it meets a vector. Within one `Reads`, equal loads and computations are done onc
 
 from __future__ import annotations
 
-from bisect import bisect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import arith, linalg, math, memref, vector
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, VectorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.upstream.prefetch import PrefetchOp
-from tenon.lowering.buffers.memref_facts import strides_of
 from tenon.lowering.kernels.dot_products import product_of_sum
 from tenon.lowering.kernels.lane_bits import is_only_cast
 from tenon.lowering.kernels.statement import Access, Statement, Stride, element_type, is_index_of
 from tenon.lowering.loop_ir.builder import INDEX, LoopBuilder, Position, vector_op, vector_type
-from tenon.lowering.nests.transposed_tiles import gathered, loaded_lanes, transposed
+from tenon.lowering.loop_ir.padded_loads import load_padded
+from tenon.lowering.nests.transposed_tiles import lanes_apart, loaded_lanes, transposed, vector_starts
 
 _NO_FASTMATH: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 
@@ -148,7 +147,20 @@ class BodyEmitter:
             return self._load_stepped(access, point, lanes, reads)
         if stride is Stride.OTHER:
             return reads["across", *self.address(access, point), lanes]  # by `load_transposed`
-        return self.load_from(*self.address(access, point), ONE_LANE if stride is Stride.INVARIANT else lanes, reads)
+        lanes = ONE_LANE if stride is Stride.INVARIANT else lanes
+        return self._load_at(access, *self.place(access, point), lanes, reads)
+
+    def _load_at(
+        self, access: Access, source: SSAValue, place: Sequence[Position], lanes: Lanes, reads: Reads
+    ) -> SSAValue:
+        """The elements of `lanes` from `place` on, or the padding of `access` there."""
+        indices = tuple(map(self._builder.index, place))
+        if access.padding is None:
+            return self.load_from(source, indices, lanes, reads)
+        key = (source, indices, lanes, access.padding)
+        if key not in reads:
+            reads[key] = load_padded(self._builder, source, place, lanes.count, lanes.active, access.padding)
+        return reads[key]
 
     def load_transposed(self, access: Access, point: Point, lanes: Lanes, across: Lanes, reads: Reads) -> None:
         """Make known the vectors along `lanes` at all iterations of `across` from `point` on.
@@ -176,26 +188,16 @@ class BodyEmitter:
         source, (*outer, first) = self.place(access, point)
         if signed < 0:
             first = first + signed * (count - 1)
-        indices = tuple(map(self._builder.index, outer))
-        starts = [part * width for part in range(step)]
-        if lanes.active is None:
-            # No vector reaches beyond the last lane, which may be the last element of the buffer.
-            starts = sorted({min(start, (width - 1) * (step - 1)) for start in starts})
         vectors: list[SSAValue] = []
+        starts = vector_starts(step, width, lanes.active)
         for start in starts:
             active = None if lanes.active is None else (lanes.active - 1) * step + 1 - start
-            if active is not None and active <= 0:
-                break
             part = Lanes(lanes.loop, width, None if active is None or active >= width else active)
-            vectors.append(self.load_from(source, (*indices, self._builder.index(first + start)), part, reads))
+            vectors.append(self._load_at(access, source, (*outer, first + start), part, reads))
         key = ("stepped", signed, *vectors)
         known = reads.get(key)
         if known is None:
-            used = starts[: len(vectors)]
-            places = [max(lane if signed > 0 else count - 1 - lane, 0) * step for lane in range(width)]
-            found = [(bisect(used, place) - 1, place) for place in places]
-            taken = [(number, min(place - used[number], width - 1)) for number, place in found]
-            known = reads[key] = gathered(self._builder, vectors, taken)
+            known = reads[key] = lanes_apart(self._builder, vectors, starts, signed, count)
         return known
 
     def load_from(self, source: SSAValue, indices: tuple[SSAValue, ...], lanes: Lanes, reads: Reads) -> SSAValue:
@@ -249,14 +251,6 @@ class BodyEmitter:
     def address(self, access: Access, point: Point) -> tuple[SSAValue, tuple[SSAValue, ...]]:
         source, place = self.place(access, point)
         return source, tuple(map(self._builder.index, place))
-
-    def distance(self, access: Access, point: Point, loop: int) -> int:
-        """How many elements lie between those at `point` and one further along `loop`, in the memref that has them."""
-        source, here = self.place(access, point)
-        _, there = self.place(access, point.moved(loop, 1))
-        assert isinstance(source.type, MemRefType)
-        steps = [after.constant - before.constant for before, after in zip(here, there, strict=True)]
-        return sum(step * stride for step, stride in zip(steps, strides_of(source.type), strict=True) if step)
 
     def place(self, access: Access, point: Point) -> tuple[SSAValue, list[Position]]:
         """The memref that holds the element at `point`, and its indices there."""

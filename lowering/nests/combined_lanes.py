@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 
 from tenon.dialects.families.monoid import Monoid, combining_monoid
 from tenon.lowering.kernels.statement import element_type
-from tenon.lowering.loop_ir.builder import Position, vector_op
+from tenon.lowering.loop_ir.builder import Position, Steps, vector_op
 from tenon.lowering.nests.body import ONE_LANE, Lanes, Point, Reads
 from tenon.lowering.nests.statement_loops import Range, StatementLoops, Tiles
 
@@ -49,7 +49,7 @@ class CombinedLanes(StatementLoops):
         assert all(monoids), "a schedule that combines lanes has been checked for this"
         group = rows * len(monoids)
         neutral = [self.neutral(monoid, output) for output, monoid in enumerate(monoids) if monoid is not None]
-        tiles = self.vector_tiles()
+        tiles = self.apart_from_padding(self.vector, self.vector_tiles())
         columns = max((tile.size for tile in tiles), default=1)
         outer = [loop for loop in self.reductions if loop != self.vector]
 
@@ -68,6 +68,9 @@ class CombinedLanes(StatementLoops):
                 parts = lanes[row * len(monoids) + output :: group]
                 results.append(self.combine(monoid, parts, self.initial(output, at, ONE_LANE)))
             self.store(results, at, ONE_LANE)
+
+    def reduction_steps(self, loop: int) -> list[Steps]:
+        return [tile.steps for tile in self.apart_from_padding(loop, [Tiles(self.spans[loop].steps())])]
 
     def combine_tiles(self, point: Point, tile: Tiles, rows: int, carried: list[SSAValue]) -> list[SSAValue]:
         """Accumulate all of `tile` into its accumulators."""

@@ -25,6 +25,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tenon.dialects.types.size import Size
 from tenon.lowering.function_pass import Change, FunctionPass
+from tenon.lowering.kernels.intermediates import reads_padding, unpadded, without_padding
 from tenon.lowering.kernels.masked_range import read_visible, visible_limits
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_accumulated, shared_loops
 from tenon.lowering.kernels.statement import Kernel, LoopKind, Statement, filling, read_kernel
@@ -66,7 +67,7 @@ class ConvertStructuredToLoopsPass(FunctionPass):
 
 def convert_kernel(function: func.FuncOp, machine: Machine = GENERIC) -> None:
     """Replace the statements of a kernel by loops. Raises `ValueError` for a schedule that cannot be obeyed."""
-    _KernelLoops(read_kernel(function), machine).convert()
+    _KernelLoops(without_padding(read_kernel(function)), machine).convert()
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,10 @@ class _Strip:
     steps: Steps
     extent: int
     origin: Position = field(default_factory=Position)
+
+    def span(self, at: Position) -> Span:
+        """The iterations of the step at `at`."""
+        return Span(self.origin + at, Position(), self.extent)
 
 
 @dataclass(frozen=True)
@@ -152,9 +157,9 @@ class _KernelLoops:
             self.emit_with_copies(ahead, lengths)
             return
 
-        def run(combination: tuple[_Strip, ...]) -> None:
+        def run(outer: Sequence[Span], combination: tuple[_Strip, ...]) -> None:
             def inside(at: list[Position]) -> None:
-                spans = [Span(start, Position(), strip.extent) for strip, start in zip(combination, at, strict=True)]
+                spans = [*outer, *map(_Strip.span, combination, at)]
                 if count == len(strips):
                     self.emit_strip(spans)
                     return
@@ -163,7 +168,14 @@ class _KernelLoops:
 
             self.builder.parallel([strip.steps for strip in combination], inside)
 
-        self.builder.side_by_side([partial(run, combination) for combination in product(*strips[:count])])
+        def around(at: list[Position]) -> None:
+            outer = [strip.span(start) for (strip,), start in zip(strips[:images], at, strict=True)]
+            self.builder.side_by_side([partial(run, outer, parts) for parts in product(*strips[images:count])])
+
+        # The edges of an image are computed while it is near.
+        has_edges = any(map(reads_padding, self.statements))
+        images = next((number for number in range(count) if len(strips[number]) > 1), 0) if has_edges else 0
+        self.builder.parallel([strip.steps for (strip,) in strips[:images]], around)
 
     def emit_with_copies(self, ahead: Ahead, lengths: Sequence[int]) -> None:
         """The strips, after the columns that they share were copied: part by part, for each iteration of the loops that
@@ -189,7 +201,7 @@ class _KernelLoops:
                 def inside(at: list[Position]) -> None:
                     spans = list(part)
                     for position, strip, start in zip(inner, combination, at, strict=True):
-                        spans[position] = Span(strip.origin + start, Position(), strip.extent)
+                        spans[position] = strip.span(start)
                     self.emit_strip(spans)
 
                 self.builder.parallel([strip.steps for strip in combination], inside)
@@ -257,7 +269,7 @@ class _KernelLoops:
         for strip in remaining[0]:
 
             def inside(at: Position, _: list[SSAValue], strip: _Strip = strip) -> Sequence[SSAValue]:
-                self.emit_in_sequence([*spans, Span(strip.origin + at, Position(), strip.extent)], remaining[1:])
+                self.emit_in_sequence([*spans, strip.span(at)], remaining[1:])
                 return ()
 
             self.builder.sequential(strip.steps, (), inside)
@@ -292,12 +304,13 @@ class _KernelLoops:
         """The iterations of a shared loop, or `extent` of them, in strips of `size`, and the rest."""
         extent = self.statements[0].extents[loop[0]] if extent is None else extent
         full, left = divmod(extent, size)
-        rest = (
-            _Strip(Steps(full * size, left), 1)
-            if isinstance(left, Size)
-            else _Strip(Steps(full * size, min(left, 1)), left)
-        )
-        return [strip for strip in (_Strip(Steps(0, full, size), size), rest) if strip.steps.count != 0]
+        count, length = (left, 1) if isinstance(left, Size) else (min(left, 1), left)
+        rest = _Strip(Steps(full * size, count), length)
+        whole = [strip for strip in (_Strip(Steps(0, full, size), size), rest) if strip.steps.count != 0]
+        inner = [unpadded(s, own) for s, own in zip(self.statements, loop, strict=True) if reads_padding(s)]
+        for part in inner:
+            whole = [replace(s, steps=steps) for s in whole for steps in s.steps.apart(part, s.extent)]
+        return whole
 
     def emit_strip(self, spans: Sequence[Span]) -> None:
         """All statements for one iteration of the outer loops."""

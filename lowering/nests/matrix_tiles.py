@@ -18,12 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from math import copysign, prod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import BFloat16Type, FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import BFloat16Type, FloatAttr, IntegerAttr, MemRefType
 from xdsl.ir import SSAValue
 
 from tenon.dialects.upstream.amx import TileLoadOp, TileMulFOp, TileMulIOp, TileStoreOp, TileType, TileZeroOp
+from tenon.lowering.buffers.memref_facts import strides_of
 from tenon.lowering.kernels.dot_products import ELEMENTS, Factor, dot_product
-from tenon.lowering.kernels.statement import LoopKind, Statement, buffer_shape
+from tenon.lowering.kernels.statement import Access, LoopKind, Statement, buffer_shape
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
 from tenon.lowering.nests.body import BodyEmitter, Panel, Point
 from tenon.lowering.schedules.schedule_attribute import Schedule
@@ -66,7 +67,7 @@ class MatrixTile:
         """The products of `rows` by `columns` at `point`, where the loop that groups are along has `span`."""
         across, along = self.parts(rows), self.parts(columns)
         output = self.statement.outputs[0]
-        stride = self.builder.index_constant(self.body.distance(output, point, self.jam))
+        stride = self.builder.index_constant(_distance(self.body, output, point, self.jam))
         places = [
             (self.body.address(output, point.moved(self.jam, row).moved(self.vector, column)), height, width)
             for row, height in across
@@ -125,7 +126,7 @@ class MatrixTile:
             return self.load_panel(panel, point, stride, height, self.tile * self.depth)
         access = self.statement.inputs[self.rows.input]
         source, indices = self.body.address(access, point)
-        stride = self.body.distance(access, point, self.jam)
+        stride = _distance(self.body, access, point, self.jam)
         return self.load(source, indices, stride, height, self.tile * self.depth)
 
     def load_columns(self, point: Point, width: int) -> SSAValue:
@@ -154,3 +155,12 @@ def starts_from_zero(statement: Statement) -> bool:
     if isinstance(number, FloatAttr):
         return number.value.data == 0 and copysign(1, number.value.data) > 0
     return isinstance(number, IntegerAttr) and number.value.data == 0
+
+
+def _distance(body: BodyEmitter, access: Access, point: Point, loop: int) -> int:
+    """How many elements lie between those at `point` and one further along `loop`, in the memref that has them."""
+    source, here = body.place(access, point)
+    _, there = body.place(access, point.moved(loop, 1))
+    assert isinstance(source.type, MemRefType)
+    steps = [after.constant - before.constant for before, after in zip(here, there, strict=True)]
+    return sum(step * stride for step, stride in zip(steps, strides_of(source.type), strict=True) if step)

@@ -16,6 +16,7 @@ from functools import partial
 from xdsl.ir import SSAValue
 
 from tenon.lowering.kernels.footprint import in_pieces, next_row
+from tenon.lowering.kernels.intermediates import reads_padding
 from tenon.lowering.kernels.statement import Access
 from tenon.lowering.nests.body import Lanes, Point, Reads
 from tenon.lowering.nests.prefetch_tile import fetch_next_rows
@@ -37,13 +38,17 @@ class SeparateLanes(StatementLoops):
     def _nests(self, tile: Callable[[Point, Tiles, Tiles], None]) -> None:
         others = self.one_by_one(self.parallel, parallel=True)
         windows = self.one_by_one(self.sequential, parallel=False)
-        pairs = [(along, across) for along in self.merged_vector_tiles() for across in self.jam_tiles()]
+        columns = self.apart_from_padding(self.vector, self.merged_vector_tiles())
+        rows = self.apart_from_padding(self.jam, self.jam_tiles())
+        pairs = [(along, across) for along in columns for across in rows]
 
         def tile_nest(outer: Sequence[Range], point: Point, along: Tiles, across: Tiles) -> None:
             ranges = [*outer, *windows, *self.tiled(self.vector, along), *self.tiled(self.jam, across)]
             self.nest(ranges, point, lambda at: tile(at, along, across))
 
-        if self.reductions or len(pairs) == 1:
+        if self.schedule.taps is not None or reads_padding(self.statement):
+            self.nest(others, self.origin, lambda point: self._rows_of_tiles(windows, point, columns, rows, tile))
+        elif self.reductions or len(pairs) == 1:
             # With work inside, each kind of tile is worth passes of its own over all parallel loops.
             self.run_apart([partial(tile_nest, others, self.origin, along, across) for along, across in pairs])
         else:
@@ -53,6 +58,27 @@ class SeparateLanes(StatementLoops):
                     tile_nest((), point, along, across)
 
             self.nest(others, self.origin, all_tiles)
+
+    def _rows_of_tiles(
+        self,
+        windows: Sequence[Range],
+        point: Point,
+        columns: Sequence[Tiles],
+        rows: Sequence[Tiles],
+        tile: Callable[[Point, Tiles, Tiles], None],
+    ) -> None:
+        """All tiles of an image, along its rows: what windows share is near then, and so are its edges."""
+
+        def row_nest(across: Tiles) -> None:
+            def row(at: Point) -> None:
+                self.run_apart([partial(column_nest, at, along, across) for along in columns])
+
+            self.nest([*windows, *self.tiled(self.jam, across)], point, row)
+
+        def column_nest(at: Point, along: Tiles, across: Tiles) -> None:
+            self.nest(self.tiled(self.vector, along), at, lambda inner: tile(inner, along, across))
+
+        self.run_apart([partial(row_nest, across) for across in rows])
 
     def tile_points(self, point: Point, along: Tiles, across: Tiles) -> list[tuple[Point, Lanes]]:
         """The vectors of a tile at `point`, row by row: where their first lane is, and their lanes."""

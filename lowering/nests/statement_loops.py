@@ -7,12 +7,13 @@ divides integers, which could trap in a masked lane.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.ir import SSAValue
 
 from tenon.dialects.types.size import Size
+from tenon.lowering.kernels.intermediates import unpadded
 from tenon.lowering.kernels.obstacles import lies_across, stored_across
 from tenon.lowering.kernels.statement import LoopKind, Statement
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
@@ -151,6 +152,21 @@ class StatementLoops:
         )
         return [tile for tile in (Tiles(Steps(0, full, count, span.limits), count), rest) if tile.steps.count != 0]
 
+    def apart_from_padding(self, loop: int | None, tiles: Sequence[Tiles]) -> list[Tiles]:
+        """`tiles` along `loop`, those that read no padding apart from those in front of them and behind them. A strip
+        is one or the other as a whole."""
+        if loop is None or self.has_size(loop) or self.spans[loop] != Span.whole(self.statement.extents[loop]):
+            return list(tiles)
+        inner = unpadded(self.statement, loop)
+        if inner == range(self.statement.extents[loop]):
+            return list(tiles)
+        cut: list[Tiles] = []
+        for tile in tiles:
+            lanes = [tile.lanes_of(column) for column in range(tile.size)]
+            reach = sum(lane.count if lane.active is None else lane.active for lane in lanes)
+            cut += [replace(tile, steps=part) for part in tile.steps.apart(inner, reach)]
+        return cut
+
     def one_by_one(self, loops: Sequence[int], *, parallel: bool) -> list[Range]:
         """All iterations of `loops`, except the tiled ones."""
         tiled = (self.vector, self.jam)
@@ -216,7 +232,13 @@ class StatementLoops:
         def body(position: Position, values: list[SSAValue]) -> list[SSAValue]:
             return self.reduce(loops[1:], self.step_to(point, loops[0], position), values, leaf)
 
-        return self.builder.sequential(self.spans[loops[0]].steps(), carried, body)
+        for steps in self.reduction_steps(loops[0]):
+            carried = self.builder.sequential(steps, carried, body)
+        return carried
+
+    def reduction_steps(self, loop: int) -> list[Steps]:
+        """All iterations of a reduction loop, in parts that follow each other."""
+        return [self.spans[loop].steps()]
 
     def initial(self, output: int, point: Point, lanes: Lanes, reads: Reads | None = None) -> SSAValue:
         """What an output holds before the reduction: a fill's value, or its contents; those that lie across the lanes

@@ -17,6 +17,7 @@ changes one bit of each, for all registers in pairs, and has two forms, so that 
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
 from typing import Any
 
@@ -175,6 +176,26 @@ def shuffle(builder: LoopBuilder, first: SSAValue, second: SSAValue, mask: Seque
             properties={"mask": DenseArrayBase.from_list(i64, mask)},
         )
     )
+
+
+def vector_starts(step: int, width: int, active: int | None) -> list[int]:
+    """Where vectors of `width` elements begin that together hold the first `active` of as many lanes, or all of them,
+    `step` elements apart."""
+    if active is not None:
+        return [start for start in range(0, step * width, width) if start <= (active - 1) * step]
+    # No vector reaches beyond the last lane, which may be the last element of the buffer.
+    return sorted({min(part * width, (width - 1) * (step - 1)) for part in range(step)})
+
+
+def lanes_apart(
+    builder: LoopBuilder, vectors: Sequence[SSAValue], starts: Sequence[int], step: int, count: int
+) -> SSAValue:
+    """The first `count` lanes, `step` elements apart or in reverse, of which `vectors` that begin at `starts` hold
+    all."""
+    width = _lanes(vectors[0])
+    places = [max(lane if step > 0 else count - 1 - lane, 0) * abs(step) for lane in range(width)]
+    found = [(bisect(starts, place) - 1, place) for place in places]
+    return gathered(builder, vectors, [(number, min(place - starts[number], width - 1)) for number, place in found])
 
 
 def _interleaved(width: int, part: int) -> tuple[list[int], list[int]]:

@@ -48,6 +48,7 @@ from tenon.dialects.families.monoid import combining_op
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.dot_products import dot_product, groups_obstacle, has_groups
 from tenon.lowering.kernels.footprint import batch_bytes, sharing_rows
+from tenon.lowering.kernels.intermediates import reads_padding
 from tenon.lowering.kernels.obstacles import next_rows_obstacle
 from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride
 from tenon.lowering.kernels.widened_inputs import widened_input
@@ -79,9 +80,11 @@ def column_operands(statement: Statement, loops: Collection[int]) -> dict[int, i
 
 
 def may_have_panels(statement: Statement) -> bool:
-    """Whether a statement sums into one output over loops of known extents, without windows in the output."""
+    """Whether a statement sums into one output over loops of known extents, without windows in the output, and reads no
+    padding."""
     return (
         len(statement.outputs) == 1
+        and not reads_padding(statement)
         and LoopKind.REDUCTION in statement.kinds
         and LoopKind.SEQUENTIAL not in statement.kinds
         and not any(isinstance(extent, Size) for extent in statement.extents)

@@ -28,6 +28,7 @@ from math import prod
 
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.footprint import batch_bytes, elements_apart, in_pieces, next_row, sharing_rows
+from tenon.lowering.kernels.intermediates import reads_padding
 from tenon.lowering.kernels.lane_bits import compute_bits
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
 from tenon.lowering.schedules.schedule_attribute import Schedule
@@ -62,7 +63,7 @@ def in_row_blocks(statement: Statement, schedule: Schedule, machine: Machine, cu
         return schedule
     if schedule.taps is not None:
         return schedule  # windows that overlap share their rows in registers
-    if reductions[0] in cut:
+    if reductions[0] in cut or reads_padding(statement):
         return schedule
     vector, depth, columns = schedule.vector, statement.extents[reductions[0]], statement.extents[schedule.vector]
     if statement.kinds[vector] is not LoopKind.PARALLEL or any(isinstance(e, Size) for e in (depth, columns)):

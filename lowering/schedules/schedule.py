@@ -29,8 +29,8 @@ from tenon.dialects.types.size import estimate
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.dot_products import ELEMENTS, dot_product
-from tenon.lowering.kernels.intermediates import intermediates_fit
-from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction, shared_loops
+from tenon.lowering.kernels.intermediates import intermediates_fit, without_padding
+from tenon.lowering.kernels.shared_loops import SharedLoop, has_windows, is_contraction, shared_loops
 from tenon.lowering.kernels.statement import Kernel, Statement, read_kernel
 from tenon.lowering.kernels.turn_rows import turn_rows
 from tenon.lowering.schedules.packing import with_near_windows, with_next_rows, with_panels
@@ -94,7 +94,8 @@ def schedule_kernel(
     """Decide for one kernel, as `tuned` says where it has its key."""
     pinned = any("schedule" in op.attributes for op in function.body.block.ops)
     # A pinned schedule names loops by number.
-    kernel = prepare_kernel(function, machine) if collapse and not pinned else read_kernel(function)
+    is_prepared = collapse and not pinned
+    kernel = prepare_kernel(function, machine) if is_prepared else without_padding(read_kernel(function))
     if machine.vector_bits == 0:
         return
     decision = tuned.get(kernel_key(function)) if tuned and not pinned else None
@@ -122,9 +123,10 @@ def prepare_kernel(function: func.FuncOp, machine: Machine) -> Kernel:
     """Give a kernel the loops that decisions are for: fewer where they collapse, and columns in place of short rows
     where these are slower and each statement can have lanes along rows then. What the kernel is now."""
     before = collapse_loops(function) or read_kernel(function)
-    buffers = short_rows(before, machine) if machine.vector_bits != 0 else ()
+    kernel = without_padding(before)
+    buffers = short_rows(before, machine) if machine.vector_bits != 0 and kernel is before else ()
     if not buffers:
-        return before
+        return kernel
     values: dict[SSAValue, SSAValue] = {}
     trial = function.clone(values)
     turn_rows(read_kernel(trial), [values[buffer] for buffer in buffers])
@@ -155,7 +157,7 @@ def _decide_loops(kernel: Kernel, machine: Machine) -> tuple[list[Schedule | Non
     shared, statements = shared_loops(kernel), kernel.statements
     if not shared:
         return [_decide_alone(statement, machine) for statement in statements], None
-    if any(map(is_contraction, statements)):
+    if any(is_contraction(statement) or has_windows(statement) for statement in statements):
         decision = decide_strips(kernel, shared, machine)
         if decision is not None:
             return decision

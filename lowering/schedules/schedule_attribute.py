@@ -265,6 +265,8 @@ def _check_packed(statement: Statement, number: int, loop: int, other: int | Non
         raise ValueError(f"schedule: input {number} cannot be packed along loop {loop}: others could not share a panel")
     if element_type(access.buffer) == i1 or root_of(access.buffer) in {root_of(o.buffer) for o in statement.outputs}:
         raise ValueError(f"schedule: input {number} cannot be packed: it holds i1, or is written")
+    if access.padding is not None:
+        raise ValueError(f"schedule: input {number} cannot be packed: it has padding that is in no memory")
 
 
 def _check_rows(statement: Statement, schedule: Schedule) -> None:

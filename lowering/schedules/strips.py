@@ -8,7 +8,8 @@ A strip is as wide as the vectors of a tile, or as what is streamed at a time (`
 tile as long as `MOST_ROWS` and what a quarter of the cache holds of intermediates allow. Rows that a band masks have
 strips as long as a tile of columns is wide, or a half or a quarter of that: where they end whole tiles of columns do,
 so that fewer are computed that no row sees. Where other statements stream operands that outgrow the cache (the moments
-of an optimizer), a strip is as wide as can be, up to `MOST_COLUMNS`, so that these are read in long pieces.
+of an optimizer), a strip is as wide as can be, up to `MOST_COLUMNS`, so that these are read in long pieces. So are
+strips of windows that overlap, a tile's rows of an image at a time.
 
 Statements that have no lanes within a strip, as they compute a number per row or columns of it, have a row in each
 (`row_values`).
@@ -30,7 +31,7 @@ from xdsl.dialects.builtin import DenseArrayBase, i64
 from tenon.dialects.types.size import estimate
 from tenon.lowering.kernels.intermediates import intermediate_bytes
 from tenon.lowering.kernels.masked_columns import columns_of, masks
-from tenon.lowering.kernels.shared_loops import SharedLoop, is_accumulated, is_contraction
+from tenon.lowering.kernels.shared_loops import SharedLoop, has_windows, is_accumulated, is_contraction
 from tenon.lowering.kernels.statement import Kernel, Statement
 from tenon.lowering.schedules.packing import widens_rows, with_next_rows, with_panels
 from tenon.lowering.schedules.rest import with_rest
@@ -60,7 +61,7 @@ def decide_strips(
     streams = streamed > machine.l2
     chosen = [
         _contraction_tile(statement, [loop[number] for loop in shared], machine, streamed if streams else 0)
-        if is_contraction(statement)
+        if is_contraction(statement) or has_windows(statement)
         else None
         for number, statement in enumerate(statements)
     ]
@@ -97,11 +98,13 @@ def decide_strips(
         lengths[position] = _longest(kernel, shared, lengths, position, room, MOST_COLUMNS)
     for position, loop in enumerate(shared):
         if lengths[position] > 1 and loop not in vectors:
-            copies = any(
-                s is not None and s.pack is not None and s.jam == own for s, own in zip(chosen, loop, strict=True)
-            )
+            pairs = zip(chosen, loop, strict=True)
+            copies = any(s is not None and s.pack is not None and s.jam == own for s, own in pairs)
             most = _block_along(chosen, loop, vectors) or (MOST_SHARING_ROWS if copies else MOST_ROWS)
             lengths[position] = _longest(kernel, shared, lengths, position, room, most)
+        elif loop in vectors and any(s is not None and s.taps is not None for s in chosen):
+            # Rows of an image as a whole, if they stay near: only their ends are at an edge.
+            lengths[position] = _longest(kernel, shared, lengths, position, machine.l1 // 2, MOST_COLUMNS)
     for rows, number, band in masks(statements, shared):
         columns = columns_of(kernel, rows, number, band.column) or {}
         tile = max([tile_along(chosen[position], loop) for position, loop in columns.items()], default=1)

@@ -7,11 +7,13 @@ from math import prod
 
 from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from tenon.dialects.definition.value import InsertionPoint, inserting
-from tenon.dialects.families import ElementwiseOp
+from tenon.dialects.families import ElementwiseOp, IndexingOp, IndexMapOp
+from tenon.dialects.types.size import is_at_most
 from tenon.dialects.types.types import element_of, is_narrow, is_static, shape_of
+from tenon.passes.iteration import shape
 
 MOST_CHEAP_OPS = 4
 """Of a body that may be computed several times."""
@@ -99,3 +101,33 @@ def are_computed_in_loops(group: Sequence[Operation], count: int) -> bool:
         return False
     is_read_once = all(prod(shape_of(op.results[0].type) or ()) == count for op in group)
     return is_read_once or (len(group) <= MOST_CHEAP_OPS and all(map(is_cheap_op, elementwise)))
+
+
+def are_read_once(uses: Sequence[tuple[SSAValue, Operation]], group: Sequence[Operation], *, in_rows: bool) -> bool:
+    """Whether the uses of each value of `group` read each element of it once at most, and what several values come from
+    is only moved, which each of them can do for itself, or computed once for a row, by loops that all are `in_rows`."""
+    values = list(dict.fromkeys(value for value, _ in uses))
+    for value in values:
+        users = [user for used, user in uses if used is value]
+        reads = [prod(shape(op, (value if isinstance(op, IndexingOp) else op.results[0]).type)) for op in users]
+        if len(users) > 1 and not is_at_most(sum(reads), prod(shape(users[0], value.type))):
+            return False
+    shared: set[Operation] = set()
+    seen: set[Operation] = set()
+    for value in values:
+        needed = _needed(value, group)
+        shared |= needed & seen
+        seen |= needed
+    return in_rows or all(isinstance(op, IndexMapOp | IndexingOp) for op in shared)
+
+
+def _needed(value: SSAValue, group: Sequence[Operation]) -> set[Operation]:
+    """Those ops of `group` that `value` comes from."""
+    found: set[Operation] = set()
+    pending = [value.owner]
+    while pending:
+        op = pending.pop()
+        if isinstance(op, Operation) and op in group and op not in found:
+            found.add(op)
+            pending += [operand.owner for operand in op.operands]
+    return found

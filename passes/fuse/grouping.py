@@ -29,7 +29,8 @@ Windows, scatters and opaque ops are groups of their own, since their loops are 
 takes in the elementwise ops that only its places and updates come from. A contraction that
 reads an operand elsewhere than at its loops takes in what computes that operand only if no two iterations of a parallel
 loop read the same windows, as in a convolution of each channel by itself: they share the loops that are indices of the
-operand, so that a padded image is in memory one channel at a time.
+operand. Padding around such an operand joins the contraction's group at the end, whatever loops that shares: windows
+are read from what is padded then, and the padding is in no memory (`lowering.kernels.intermediates`).
 """
 
 from __future__ import annotations
@@ -44,12 +45,20 @@ from tenon.dialects.families import ElementwiseOp, IndexingOp, IndexMapOp, Reduc
 from tenon.dialects.families.iteration_space import ACROSS, IterationSpace
 from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
-from tenon.dialects.types.size import estimate, is_at_most
+from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
-from tenon.passes.fuse.cost import are_computed_in_loops, is_cheap_op
+from tenon.passes.fuse.cost import are_computed_in_loops, are_read_once, is_cheap_op
 from tenon.passes.fuse.group import Group, Plan, connect, in_order, take_place, would_make_circle
 from tenon.passes.fuse.planner import Planner
-from tenon.passes.iteration import Iteration, is_indexed, iteration_of, moves_ranges, rearranges_results, shape
+from tenon.passes.iteration import (
+    Iteration,
+    is_indexed,
+    iteration_of,
+    moves_ranges,
+    reader_of_padding,
+    rearranges_results,
+    shape,
+)
 from tenon.passes.machine import Machine
 
 MOST_INPUTS, MOST_OPERATIONS = 24, 256
@@ -93,6 +102,8 @@ class Grouping:
         if strips:
             for op in self.positions:
                 self._join_reader(op)
+            for op in self.positions:
+                self._join_windows(op)
 
     def in_order(self) -> list[Group]:
         """The groups so that each comes after those it depends on; as in the block where that leaves a choice."""
@@ -197,7 +208,7 @@ class Grouping:
             return
         # Columns of rows share the loops over these with what is computed for several of them.
         are_columns = all(isinstance(user, IndexingOp) and user.moves_columns() for _, user in uses)
-        if not _are_read_once(uses, left.operations, in_rows=are_columns and not left.has_rows):
+        if not are_read_once(uses, left.operations, in_rows=are_columns and not left.has_rows):
             return
         loops, kept, taken = right.loops, right.kept, tuple(left.operations)
         plan = Plan(right.shared, right.row_bytes, right.accumulated, (), frozenset(right.across))
@@ -274,6 +285,18 @@ class Grouping:
                     and self._try_to_read_once(other, group, inputs, self._pairs(user, use.operation, alike))
                 ):
                     return
+
+    def _join_windows(self, op: Operation) -> None:
+        """Let padding that stands alone join the group of the one contraction whose windows read it."""
+        group, reader = self.group_of[op], self.group_of.get(user) if (user := reader_of_padding(op)) else None
+        if reader is None or len(group.operations) > 1 or op not in self._planner.iterations:
+            return
+        inputs = self._merged_inputs(group, reader)
+        if len(inputs) <= MOST_INPUTS and not would_make_circle(group, reader):
+            closed = reader.closed
+            plan = Plan(reader.shared, reader.row_bytes, reader.accumulated, (), frozenset(reader.across))
+            self._merge(group, reader, inputs, plan)
+            self.group_of[op].closed = closed
 
     def _is_large(self, value: SSAValue) -> bool:
         """Whether `value` does not stay in a core's cache from one kernel to the next."""
@@ -355,36 +378,6 @@ def _computes_for_rows(group: Sequence[Operation]) -> bool:
     """Whether some op computes what is repeated along others' rows: where it goes, that is done for each element."""
     sizes = [estimate(prod(shape(op, op.results[0].type))) for op in group]
     return any(isinstance(op, ElementwiseOp) and size < max(sizes) for op, size in zip(group, sizes, strict=True))
-
-
-def _are_read_once(uses: Sequence[tuple[SSAValue, Operation]], group: Sequence[Operation], *, in_rows: bool) -> bool:
-    """Whether the uses of each value of `group` read each element of it once at most, and what several values come from
-    is only moved, which each of them can do for itself, or computed once for a row, by loops that all are `in_rows`."""
-    values = list(dict.fromkeys(value for value, _ in uses))
-    for value in values:
-        users = [user for used, user in uses if used is value]
-        reads = [prod(shape(op, (value if isinstance(op, IndexingOp) else op.results[0]).type)) for op in users]
-        if len(users) > 1 and not is_at_most(sum(reads), prod(shape(users[0], value.type))):
-            return False
-    shared: set[Operation] = set()
-    seen: set[Operation] = set()
-    for value in values:
-        needed = _needed(value, group)
-        shared |= needed & seen
-        seen |= needed
-    return in_rows or all(isinstance(op, IndexMapOp | IndexingOp) for op in shared)
-
-
-def _needed(value: SSAValue, group: Sequence[Operation]) -> set[Operation]:
-    """Those ops of `group` that `value` comes from."""
-    found: set[Operation] = set()
-    pending = [value.owner]
-    while pending:
-        op = pending.pop()
-        if isinstance(op, Operation) and op in group and op not in found:
-            found.add(op)
-            pending += [operand.owner for operand in op.operands]
-    return found
 
 
 def _is_repeated(op: ElementwiseOp, users: Iterable[Operation]) -> bool:

@@ -121,6 +121,10 @@ class PadOp(IndexingOp):
         outputs = [(around, AffineMap(rank, 0, tuple(place)))]
         return generic(inputs, outputs, [False] * rank, lambda values, _: values)
 
+    def surrounds(self) -> bool:
+        settings = self.settings
+        return settings["mode"] == "constant" and min((*settings["low"], *settings["high"]), default=0) >= 0
+
     def moves_ranges(self) -> bool:
         return self.settings["mode"] == "constant"
 

@@ -345,3 +345,20 @@ func.func private @sums_across(%a: memref<6x9xf32>, %b: memref<9x4xf32>, %o: mem
 // CHECK:         vector.shuffle {{.*}} [0, 4, 1, 5]
 // CHECK:         vector.shuffle {{.*}} [2, 6, 3, 7]
 // CHECK:         vector.store {{.*}}, %o{{.*}} vector<2xf32>
+
+// -----
+
+// A copy with a constant around it is in no memory: what was copied is read, with a mask at the edges alone.
+func.func private @padded_copy(%x: memref<16xf32>, %o: memref<32xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  %p = memref.alloc() : memref<32xf32>
+  linalg.fill ins(%zero : f32) outs(%p : memref<32xf32>)
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i + 4)>], iterator_types = ["parallel"]} ins(%x : memref<16xf32>) outs(%p : memref<32xf32>) { ^bb0(%a: f32, %acc: f32): linalg.yield %a : f32 }
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%p : memref<32xf32>) outs(%o : memref<32xf32>) attrs = {schedule = {vector = 0 : i64, width = 8 : i64}} { ^bb0(%a: f32, %acc: f32): linalg.yield %a : f32 }
+  func.return
+}
+// CHECK-LABEL: @padded_copy
+// CHECK-NOT:     memref.alloc
+// CHECK:         vector.maskedload %x[{{%.*}}], {{.*}} : memref<16xf32>
+// CHECK:         %[[INNER:.*]] = vector.load %x[{{%.*}}] : memref<16xf32>, vector<8xf32>
+// CHECK-NEXT:    vector.store %[[INNER]]

@@ -707,3 +707,27 @@ func.func @long_rows_are_one_kernel(%x: tensor<16x65536xf32>) -> tensor<16x65536
 // LONG-LABEL:  @long_rows_are_one_kernel
 // LONG-NEXT:     %y = func.call @kernel_0(%x)
 // LONG-NEXT:     func.return %y
+
+// -----
+
+// Windows of channels by themselves read what is padded where it is, whatever loops follow: padding joins their kernel.
+func.func @padding_joins_windows(%x: tensor<1x64x1x128x128xf32>, %w: tensor<64x1x1x3x3xf32>) -> tensor<1x64x1x128x128xf32> {
+  %p = tenon.pad %x {low = [0, 0, 0, 1, 1], high = [0, 0, 0, 1, 1]} : tensor<1x64x1x128x128xf32> -> tensor<1x64x1x130x130xf32>
+  %y = tenon.convolution %p, %w : tensor<1x64x1x130x130xf32>, tensor<64x1x1x3x3xf32> -> tensor<1x64x1x128x128xf32>
+  %r = tenon.relu %y : tensor<1x64x1x128x128xf32> -> tensor<1x64x1x128x128xf32>
+  func.return %r : tensor<1x64x1x128x128xf32>
+}
+// CHECK-LABEL: @padding_joins_windows
+// CHECK-NEXT:    [[R:%.*]] = func.call @kernel_0(%x, %w)
+// CHECK-NEXT:    func.return [[R]]
+
+// -----
+
+// Windows too far apart for vectors with all elements in between do not.
+func.func @padding_before_distant_windows(%x: tensor<1x64x1x128x128xf32>, %w: tensor<64x1x1x3x3xf32>) -> tensor<1x64x1x26x26xf32> {
+  %p = tenon.pad %x {low = [0, 0, 0, 1, 1], high = [0, 0, 0, 1, 1]} : tensor<1x64x1x128x128xf32> -> tensor<1x64x1x130x130xf32>
+  %y = tenon.convolution %p, %w {stride = [5]} : tensor<1x64x1x130x130xf32>, tensor<64x1x1x3x3xf32> -> tensor<1x64x1x26x26xf32>
+  func.return %y : tensor<1x64x1x26x26xf32>
+}
+// CHECK-LABEL: @padding_before_distant_windows
+// CHECK-COUNT-2: func.call @kernel_
