@@ -2,10 +2,9 @@
 
     y[n, block, i, j, channel] = sum over h, w of x[n, block, i + h, j + w, channel] * weight[block, h, w, channel]
 
-Rows that are shorter than a vector are computed one behind the other otherwise, and with them the windows across their
-ends; vectors that begin anywhere lie across two lines of the cache, too. Vectors of channels are full, and aligned
-wherever a window is. What it costs are the image and the result transposed, which pays where windows are large beside
-rows."""
+Rows that are shorter than a vector leave some of its lanes empty otherwise, at each element of a window. Vectors of
+channels are full, and aligned wherever a window is. What it costs are the image and the result transposed, which pays
+where windows are large and rows short."""
 
 from __future__ import annotations
 
@@ -16,14 +15,11 @@ from xdsl.ir.affine import AffineExpr
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.contract.windows import Sizes, Windows, places
 from tenon.dialects.ops.move.padding import PadOp
-from tenon.dialects.types.types import numpy_dtype
 from tenon.passes.layout.forms import contracted, float_lanes
 from tenon.passes.machine import Machine
 
-MOST_USED = 0.8
-"""The part of a padded row at which windows begin, from which on rows one behind the other are as fast."""
-MOST_USED_OF_LARGE = 0.75
-"""The same for images that do not stay near, which more passes over them cost more."""
+TRANSPOSED = 32
+"""Products of vectors that take as long as to transpose one of the image and one of the result."""
 
 
 def channel_lanes(x: Value, weight: Value, windows: Windows, counts: Sizes, machine: Machine) -> Value | None:
@@ -33,9 +29,8 @@ def channel_lanes(x: Value, weight: Value, windows: Windows, counts: Sizes, mach
     if not lanes or weight.shape[1:3] != (1, 1):
         return None
     n, groups = x.shape[:2]
-    is_near = prod(x.shape) * numpy_dtype(x.element_type).itemsize <= machine.l2
-    is_narrow = counts[-1] < lanes and counts[-1] <= (MOST_USED if is_near else MOST_USED_OF_LARGE) * x.shape[-1]
-    if groups % lanes or not is_narrow or windows.stride[-1] > 1:
+    empty = prod(windows.size) * (lanes - counts[-1])
+    if groups % lanes or empty <= TRANSPOSED * counts[-1] or windows.stride[-1] > 1:
         return None
     rank, blocks = len(counts), groups // lanes
     filters = ops.transpose(

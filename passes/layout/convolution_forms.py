@@ -128,7 +128,10 @@ def faster_form(x: Value, weight: Value, windows: Windows, target: Target) -> Va
         return product_form
     if prod(windows.size) == prod(windows.stride) == 1:
         return _of_single_elements(x, weight, counts)
-    for form in () if target.matrices else (channel_lanes, window_columns, filter_lanes):
+    if weight.shape[1:3] == (1, 1) and not target.matrices:
+        # Each element of an image serves one filter: another order of them costs more than lanes left empty.
+        return channel_lanes(x, weight, windows, counts, target.machine)
+    for form in () if target.matrices else (window_columns, filter_lanes):
         if (found := form(x, weight, windows, counts, target.machine)) is not None:
             return found
     if target.filtering and (filtered := minimal_filtering(x, weight, windows, counts)) is not None:

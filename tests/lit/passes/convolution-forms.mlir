@@ -44,16 +44,26 @@ func.func @most_of_two_vectors(%x: tensor<2x1x8x33x65xf32>, %w: tensor<1x24x8x3x
 
 // -----
 
-// Channels by themselves, of rows shorter than a vector: vectors along channels, and padding around the image in this order.
-func.func @along_channels(%x: tensor<1x32x1x14x14xf32>, %w: tensor<32x1x1x5x5xf32>) -> tensor<1x32x1x14x14xf32> {
-  %padded = tenon.pad %x {low = [0, 0, 0, 2, 2], high = [0, 0, 0, 2, 2]} : tensor<1x32x1x14x14xf32> -> tensor<1x32x1x18x18xf32>
-  %y = tenon.convolution %padded, %w : tensor<1x32x1x18x18xf32>, tensor<32x1x1x5x5xf32> -> tensor<1x32x1x14x14xf32>
-  func.return %y : tensor<1x32x1x14x14xf32>
+// Channels by themselves, of rows that fill less than half of a vector: vectors along channels, and padding around the image in this order.
+func.func @along_channels(%x: tensor<1x32x1x7x7xf32>, %w: tensor<32x1x1x7x7xf32>) -> tensor<1x32x1x7x7xf32> {
+  %padded = tenon.pad %x {low = [0, 0, 0, 3, 3], high = [0, 0, 0, 3, 3]} : tensor<1x32x1x7x7xf32> -> tensor<1x32x1x13x13xf32>
+  %y = tenon.convolution %padded, %w : tensor<1x32x1x13x13xf32>, tensor<32x1x1x7x7xf32> -> tensor<1x32x1x7x7xf32>
+  func.return %y : tensor<1x32x1x7x7xf32>
 }
 // CHECK-LABEL: @along_channels
-// CHECK:         tenon.transpose {{.*}} -> tensor<1x2x14x14x16xf32>
-// CHECK-NEXT:    tenon.pad {{.*}} -> tensor<1x2x18x18x16xf32>
-// CHECK-NEXT:    tenon.contract {{.*}} extents = [1, 2, 14, 14, 16, 5, 5]
+// CHECK:         tenon.transpose {{.*}} -> tensor<1x2x7x7x16xf32>
+// CHECK-NEXT:    tenon.pad {{.*}} -> tensor<1x2x13x13x16xf32>
+// CHECK-NEXT:    tenon.contract {{.*}} extents = [1, 2, 7, 7, 16, 7, 7]
+
+// -----
+
+// Each element of an image serves one filter: where rows fill most of a vector, or windows are small, images stay as they are.
+func.func @channels_of_short_rows(%x: tensor<1x32x1x9x9xf32>, %w: tensor<32x1x1x3x3xf32>) -> tensor<1x32x1x7x7xf32> {
+  %y = tenon.convolution %x, %w : tensor<1x32x1x9x9xf32>, tensor<32x1x1x3x3xf32> -> tensor<1x32x1x7x7xf32>
+  func.return %y : tensor<1x32x1x7x7xf32>
+}
+// CHECK-LABEL: @channels_of_short_rows
+// CHECK-NEXT:    tenon.convolution %x, %w
 
 // -----
 
