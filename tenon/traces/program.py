@@ -182,13 +182,15 @@ class Program:
         for tensor in plan.used:
             tensor(made)._grad = self.used
         result = plan.result(made)
-        found = [(place, make(made)) for place, make in plan.places]  # of what is in places before these are set
+        # of what is in places before these are set
+        found = [(place, make(made)) for place, make in plan.places]
+        grown = [(container, make(made)) for container, make in plan.grown]
         for container, key, number in plan.items:
             container[key] = arrays[number]
         for place, value in found:
             place.set(value)
-        for container, make in plan.grown:
-            container.extend(make(made))
+        for container, items in grown:
+            container.extend(items)
         return result
 
     def _check_apart(self, arguments: Sequence[Any]) -> None:

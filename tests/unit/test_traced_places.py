@@ -89,6 +89,18 @@ def appended(_: Any) -> Case:
     return function, lambda: (losses, dict(of_name), last)
 
 
+def told(xp: Any) -> Case:
+    kept: dict[str, Any] = {"steps": 0, "now": xp.tensor([1.0, 2.0]), "told": []}
+
+    def function(x: Any) -> Any:
+        kept["steps"] += 1
+        kept["told"] += [kept["steps"], kept["now"]]
+        kept["now"] = kept["now"] * 2
+        return x * 1
+
+    return function, lambda: kept
+
+
 def of_closure(_: Any) -> Case:
     total: Any = None
 
@@ -152,7 +164,7 @@ def plain(tree: Any) -> Any:
     return np.round(tree.tolist(), 4).tolist() if hasattr(tree, "tolist") else tree
 
 
-CASES = [replaced, exchanged, trees, counted, appended, of_closure, of_class, perturbed, shown_elsewhere]
+CASES = [replaced, exchanged, trees, counted, appended, told, of_closure, of_class, perturbed, shown_elsewhere]
 
 
 @pytest.mark.parametrize("case", CASES)
