@@ -70,7 +70,21 @@ class WrittenAgain(Exception):
     """More is written to than was known when a trace began, which has to be made again."""
 
 
-class Counted:
+class _Unread:
+    """What stands for something that is not read."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name[:1] == "_":
+            raise AttributeError(name)
+        self._refuse()
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise NotImplementedError
+
+
+class Counted(_Unread):
     """A number in a place, with what was done to it: that is done at each call, to what is there then."""
 
     __slots__ = ("_kind", "_steps", "place")
@@ -104,7 +118,7 @@ class Counted:
         raise TraceError(f"the number in {self.place.name} is changed at each call, and is read here; {_INSTEAD}")
 
 
-class Growing:
+class Growing(_Unread):
     """In the place of a list, or a queue, that a function appends to: what it appends."""
 
     __slots__ = ("_name", "items", "target")
@@ -132,11 +146,6 @@ class Growing:
         self.items.extend(items)
         return self
 
-    def __getattr__(self, name: str) -> Any:
-        if name[:2] == "__" or name[:1] == "_":
-            raise AttributeError(name)
-        self._refuse()
-
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TraceError(f"{self._name} is appended to at each call, and is read or changed otherwise here; {_INSTEAD}")
 
@@ -152,13 +161,17 @@ for _name, _step in [
 ]:
     _arithmetic(_name, _step)
 _READS = [
-    *["bool", "eq", "ne", "lt", "le", "gt", "ge", "hash", "str", "format", "reduce_ex", "tenon_value", "array"],
+    *["bool", "eq", "ne", "lt", "le", "gt", "ge", "hash", "str", "repr", "format", "reduce_ex", "tenon_value", "array"],
     *["len", "iter", "reversed", "contains", "getitem", "setitem", "delitem", "copy", "deepcopy"],
 ]
 for _name in _READS:
     for _kind in (Counted, Growing):
         setattr(_kind, f"__{_name}__", _kind._refuse)  # pyright: ignore[reportPrivateUsage]
-for _name in ("mod", "rmod", "index", "int", "float", "neg", "abs", "round", "divmod", "complex"):
+_OF_BITS = ["and", "or", "xor", "lshift", "rshift"]
+for _name in (
+    *["mod", "rmod", "divmod", "rdivmod", "index", "int", "float", "complex", "neg", "pos", "abs", "invert"],
+    *["round", "trunc", "floor", "ceil", *_OF_BITS, *[f"r{name}" for name in _OF_BITS]],
+):
     setattr(Counted, f"__{_name}__", Counted._refuse)  # pyright: ignore[reportPrivateUsage]
 for _name in ("add", "mul"):
     setattr(Growing, f"__{_name}__", Growing._refuse)  # pyright: ignore[reportPrivateUsage]

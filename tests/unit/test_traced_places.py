@@ -237,13 +237,25 @@ def test_what_cannot_be_written_at_each_call_is_refused_where_it_is_read() -> No
         kept["steps"] += 1
         return x * kept["steps"]
 
+    def prints() -> Any:
+        kept["steps"] += 1
+        return x * 2, repr(kept["steps"])
+
+    def sets_bits() -> Any:
+        kept["steps"] += 1
+        return x * (kept["steps"] | 8)
+
+    def asks() -> Any:
+        kept["steps"] += 1
+        return x * kept["steps"].bit_length()
+
     def looks_back() -> Any:
         kept["losses"].append(x * 2)
         return kept["losses"][-1]
 
     for function, told in [
         (decays, r"the number in kept\.steps is changed at each call, and is read here"),
-        (scales, "is read here"),
+        *[(function, r"the number in kept\.steps is .* read here") for function in (scales, prints, sets_bits, asks)],
         (looks_back, r"kept\.losses is appended to at each call, and is read"),
     ]:
         with pytest.raises(TraceError, match=told) as caught:
