@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Iterator, MutableSequence, Sequence
-from types import FrameType
+from collections.abc import Container, Iterator, MutableSequence, Sequence
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -179,6 +180,23 @@ def has_traced(tree: Any) -> bool:
     return any(map(_is_traced, _leaves(tree)))
 
 
+def hides_traced(value: Any, known: Container[int]) -> bool:
+    """Whether an object that is no tree refers to traced values, or stand-ins, other than through `known` objects."""
+    pending, seen = [value], set[int]()
+    while pending:
+        held = pending.pop()
+        if id(held) in known or id(held) in seen or isinstance(held, type | ModuleType | CodeType):
+            continue
+        if _is_traced(held):
+            return True
+        seen.add(id(held))
+        if isinstance(held, FunctionType):  # whose globals are not its own
+            pending += [held.__closure__, held.__defaults__, held.__kwdefaults__]
+        elif not isinstance(held, Stored | np.ndarray):
+            pending += gc.get_referents(held)
+    return False
+
+
 def _is_traced(value: Any) -> bool:
     return (
         isinstance(value, Value)
@@ -216,4 +234,4 @@ def _said(value: Any) -> str:
     return "nothing" if value is MISSING else f"{value!r:.60}"
 
 
-__all__ = ["LineOf", "Standing", "has_traced"]
+__all__ = ["LineOf", "Standing", "has_traced", "hides_traced"]

@@ -24,7 +24,7 @@ from tenon.eager.tape import Place as Line
 from tenon.eager.tensor import Tensor
 from tenon.eager.views import Link, axes_step, index_step, spread_step
 from tenon.runtime.arguments.tree import flatten, is_node, unflatten
-from tenon.traces.changes import has_traced
+from tenon.traces.changes import has_traced, hides_traced
 from tenon.traces.session import Input, Session, root
 from tenon.traces.stand_ins import Counted, Growing, TraceError
 from tenon.traces.symbols import detach_step
@@ -172,6 +172,11 @@ class Plan:
             leaves, structure = flatten(value)
             makes = [self._planned(leaf) for leaf in leaves]
             return lambda made: unflatten(structure, [make(made) for make in makes])
+        if hides_traced(value, self._session.reads.objects):
+            raise TraceError(
+                f"{self._session.name} gives or keeps a {type(value).__name__} with a tensor or a number of this "
+                "call, which a program cannot make again; put these into a tuple, list, dict or dataclass"
+            )
         return lambda made: value
 
     def _planned_tensor(self, tensor: Any) -> Make:

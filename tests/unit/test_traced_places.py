@@ -265,6 +265,41 @@ def test_what_cannot_be_written_at_each_call_is_refused_where_it_is_read() -> No
     assert kept == {"steps": 1, "losses": []}
 
 
+class Slotted:
+    __slots__ = ("x",)
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+
+@pytest.mark.parametrize(
+    ("kind", "hold"),
+    [
+        ("SimpleNamespace", lambda x: types.SimpleNamespace(inner=types.SimpleNamespace(x=[x]))),
+        ("deque", lambda x: deque([x])),
+        ("set", lambda x: {x}),
+        ("Slotted", Slotted),
+        ("function", lambda x: lambda: x),
+        ("generator", lambda x: (x for _ in range(2))),
+    ],
+)
+def test_traced_tensors_do_not_leave_the_trace_in_objects(kind: str, hold: Callable[[Any], Any]) -> None:
+    kept = types.SimpleNamespace(held=None)
+
+    def gives(x: Any) -> Any:
+        return hold(x * 2)
+
+    def keeps(x: Any) -> None:
+        kept.held = hold(x * 2)
+
+    for function in (gives, keeps):
+        with pytest.raises(TraceError, match=f"{function.__name__} gives or keeps a {kind} with a tensor or a number"):
+            tenon.trace(function)(tenon.tensor([1.0]))
+    assert kept.held is None
+    model = nn.Linear(2, 2)
+    assert tenon.trace(lambda x: (model, model(x)))(tenon.ones(2))[0] is model
+
+
 def test_the_line_of_a_change_that_is_refused_is_named() -> None:
     names, kept, x = ["a"], types.SimpleNamespace(rate=0.5), tenon.tensor([1.0])
 
