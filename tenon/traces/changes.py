@@ -83,7 +83,7 @@ class Standing:
                     is_known &= self._compare(inner, inner.place(key), inner.before[key], value, self._of_states)
             return is_known
         if old is MISSING and isinstance(place.container, MutableSequence):
-            if not any(held is place.container for _, held in self._reads.grown):
+            if id(place.container) not in written.lists:
                 written.lists[id(place.container)] = place.container
                 return False
         elif isinstance(new, Counted) or (type(old) in NUMBERS and type(new) in NUMBERS):

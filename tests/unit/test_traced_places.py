@@ -265,6 +265,18 @@ def test_what_cannot_be_written_at_each_call_is_refused_where_it_is_read() -> No
     assert kept == {"steps": 1, "losses": []}
 
 
+def test_a_list_that_cannot_be_exchanged_is_not_appended_to() -> None:
+    pair: tuple[str, list[Any]] = "losses", []
+
+    def appends(x: Any, seen: list[Any] = []) -> Any:  # noqa: B006
+        (pair[1] if x.ndim else seen).append(x * 2)
+
+    for x in (tenon.tensor([1.0]), tenon.tensor(1.0)):
+        with pytest.raises(TraceError, match=r"appends changes (pair\.1|appends)\.0 from nothing to .*at each call"):
+            tenon.trace(appends)(x)
+    assert (pair[1], appends.__defaults__) == ([], ([],))
+
+
 class Slotted:
     __slots__ = ("x",)
 
