@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import array
 import gc
 import sys
 from collections.abc import Container, Iterator, MutableSequence, Sequence
+from copy import copy
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -15,11 +17,11 @@ import numpy as np
 from tenon.dialects.definition.value import Value
 from tenon.dialects.support.user_place import Place as Line
 from tenon.eager.recording import Stored
-from tenon.runtime.reads.guards import GONE
+from tenon.runtime.reads.guards import GONE, content_of, is_fixed, same_array
 from tenon.runtime.reads.libraries import is_library
 from tenon.runtime.reads.places import MISSING, Holder, ItemPlace, Place
 from tenon.traces.reads import NUMBERS, TensorReads
-from tenon.traces.stand_ins import ChangeError, Counted, Growing, Key, TraceError, WrittenAgain, key_of
+from tenon.traces.stand_ins import INSTEAD, ChangeError, Counted, Growing, Key, TraceError, WrittenAgain, key_of
 
 
 class Standing:
@@ -34,6 +36,11 @@ class Standing:
         """Places in the state of optimizers, of which there are new containers, and what these have."""
         self.grown: list[Growing] = []
         """What stands for lists that are appended to."""
+        self.refilled: list[tuple[Any, set[Any]]] = []
+        """Sets, which are guarded as they were, and what is in them in the end."""
+        self.arrays = {id(held): held if is_fixed(held) else held.copy() for _, held in reads.arrays}
+        """Arrays of NumPy that the function reads, by identity, with their elements as they were."""
+        self._collections = [(held, copy(content_of(held))) for held in reads.collections]
 
     def begin(self, inputs: list[Place]) -> None:
         """Put stand-ins of numbers and lists into their places; those of inputs are in theirs."""
@@ -51,6 +58,11 @@ class Standing:
     def changes(self) -> list[tuple[Place, Any]]:
         """The places that have other values now, and these. Raises `TraceError` for what a program cannot do again, and
         `WrittenAgain` where it can, now that it is known."""
+        for held, _, name in self._changed():
+            if not isinstance(held, set) or has_traced([*held]):
+                said = f"{self._name} changes what is in {name}"
+                raise TraceError(f"{said}, which a program cannot do at each call; {INSTEAD}")
+            self.refilled.append((held, {*held}))
         found: list[tuple[Place, Any]] = []
         is_known = True
         for holder in self._reads.held:
@@ -66,6 +78,22 @@ class Standing:
         # What a new container has is there in the end, whatever was put into the one before it meanwhile.
         final = {key_of(place) for place, _ in self._of_states}
         return [*[(place, new) for place, new in found if key_of(place) not in final], *self._of_states]
+
+    def restore(self) -> None:
+        """Give what the function reads back what it held."""
+        for holder in self._reads.held:
+            holder.restore()
+        for held, before, _ in self._changed():
+            refill(held, before)
+
+    def _changed(self) -> Iterator[tuple[Any, Any, str]]:
+        """Arrays, sets and bytes with other elements than before, these, and what they are called."""
+        for place, held in self._reads.arrays:
+            if not same_array(held, before := self.arrays[id(held)]):
+                yield held, before, "an array" if place is None else place.name
+        for held, before in self._collections:
+            if content_of(held) != before:
+                yield held, before, f"a {type(held).__name__}"
 
     def _input_in(self, place: Place) -> Any:
         """What stands in a place."""
@@ -155,6 +183,21 @@ class LineOf:
         return self._ran
 
 
+def refill(held: Any, before: Any) -> None:
+    """Give an array, a set or bytes the elements that these had."""
+    match held:
+        case set():
+            held.clear()
+            held.update(before)
+        case array.array():
+            del held[:]
+            held.frombytes(before)
+        case memoryview():
+            held.cast("B")[:] = before
+        case _:
+            held[... if isinstance(held, np.ndarray) else slice(None)] = before
+
+
 def _items(tree: Any) -> dict[Any, Any]:
     if issubclass(type(tree), dict):
         return tree
@@ -234,4 +277,4 @@ def _said(value: Any) -> str:
     return "nothing" if value is MISSING else f"{value!r:.60}"
 
 
-__all__ = ["LineOf", "Standing", "has_traced", "hides_traced"]
+__all__ = ["LineOf", "Standing", "has_traced", "hides_traced", "refill"]

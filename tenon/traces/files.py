@@ -173,6 +173,8 @@ def _changes(program: Program, states: Mapping[int, str]) -> list[dict[str, Any]
         changes.append({"state": states[id(found[0])], "output": number})
     if plan.grown:
         raise TypeError(f"save: {program.name} appends to a list; return what it appends instead")
+    if plan.refilled:
+        raise TypeError(f"save: {program.name} changes a set; return what is in it instead")
     if plan.gradients:
         raise TypeError(f"save: {program.name} leaves gradients in grad; return them instead")
     return changes

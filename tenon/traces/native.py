@@ -42,7 +42,7 @@ def entry_of(program: Program, call: tuple[Any, Any], leaves: Sequence[Any]) -> 
     `None` where they have to go through Python."""
     plan, inputs = program.plan, program.arguments
     made = program.executable
-    is_simple = not (plan.is_recorded or plan.places or plan.grown or plan.gradients)
+    is_simple = not (plan.is_recorded or plan.places or plan.grown or plan.refilled or plan.gradients)
     if not is_simple or not isinstance(made, CpuExecutable) or made.memory.is_checked:
         return None
     if any(is_leaf for _, is_leaf, _ in plan.tensors):

@@ -91,6 +91,8 @@ class Plan:
         """Items of containers that become arrays: these, their keys, and positions of the arrays."""
         self.grown: list[tuple[Any, Make]] = []
         """Lists, and what is appended to them."""
+        self.refilled: list[tuple[Any, set[Any]]] = []
+        """Sets, and what is in them after a call."""
         self.gradients: list[tuple[Make, Make]] = []
         self.used: list[Make] = []
         """Tensors whose gradients are not kept."""
@@ -116,6 +118,7 @@ class Plan:
                 self.items.append((place.container, place.key, self._add(value, donor)))
             else:
                 self.places.append((place, self._planned(value, donor)))
+        self.refilled = self._session.standing.refilled
         self.grown = [(grown.target, self._planned(grown.items)) for grown in self._session.standing.grown]
         for tensor, gradient in self._session.gradients.values():
             if gradient is not None and not self._keep_grad and self._session.is_used_up(tensor):

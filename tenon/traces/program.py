@@ -31,6 +31,7 @@ from tenon.runtime.reads.places import Place
 from tenon.runtime.reads.seen import Seen
 from tenon.runtime.stages import FlatCall
 from tenon.runtime.tracing.trace import trace
+from tenon.traces.changes import refill
 from tenon.traces.guards import TensorGuards
 from tenon.traces.outcomes import Made, Plan, change, new_tensor
 from tenon.traces.reads import TensorReads, is_apart
@@ -191,6 +192,8 @@ class Program:
             place.set(value)
         for container, items in grown:
             container.extend(items)
+        for held, content in plan.refilled:
+            refill(held, content)
         return result
 
     def _check_apart(self, arguments: Sequence[Any]) -> None:
@@ -262,7 +265,7 @@ def _guards(
     reads: TensorReads, inputs: Sequence[Input], session: Session, captured: Sequence[tuple[Any, Any]]
 ) -> TensorGuards:
     guards = TensorGuards()
-    guards.add_reads(reads, {id(array): array.copy() for _, array in reads.arrays})
+    guards.add_reads(reads, session.standing.arrays)
     for array, kept in captured:
         guards.add_array(None, array, kept)
     for tensor, name in reads.tensors.values():

@@ -278,8 +278,7 @@ class Session:
         for given in self.inputs:
             if given.place is not None and given.tensor is None:
                 given.place.set(given.leaf if type(given.leaf) is not WideFloat else float(given.leaf))
-        for holder in self.reads.held:
-            holder.restore()
+        self.standing.restore()
         for source, hooks in self._hooks:
             if source.has_hooks or hooks:
                 source.hooks.clear()

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from tenon.runtime.reads.places import ItemPlace, Place
 
-_INSTEAD = "make it a tensor, do that outside, or run it in pieces with tenon.trace(f, symbolic=False)"
+INSTEAD = "make it a tensor, do that outside, or run it in pieces with tenon.trace(f, symbolic=False)"
 
 
 class TraceError(TypeError):
@@ -115,7 +115,7 @@ class Counted(_Unread):
         return Counted(self.place, result, (*self._steps, (step, other, is_first)))
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise TraceError(f"the number in {self.place.name} is changed at each call, and is read here; {_INSTEAD}")
+        raise TraceError(f"the number in {self.place.name} is changed at each call, and is read here; {INSTEAD}")
 
 
 class Growing(_Unread):
@@ -147,7 +147,7 @@ class Growing(_Unread):
         return self
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise TraceError(f"{self._name} is appended to at each call, and is read or changed otherwise here; {_INSTEAD}")
+        raise TraceError(f"{self._name} is appended to at each call, and is read or changed otherwise here; {INSTEAD}")
 
 
 def _arithmetic(name: str, step: Callable[[Any, Any], Any]) -> None:
@@ -176,4 +176,4 @@ for _name in (
 for _name in ("add", "mul"):
     setattr(Growing, f"__{_name}__", Growing._refuse)  # pyright: ignore[reportPrivateUsage]
 
-__all__ = ["ChangeError", "Counted", "Growing", "TraceError", "Written", "WrittenAgain", "key_of"]
+__all__ = ["INSTEAD", "ChangeError", "Counted", "Growing", "TraceError", "Written", "WrittenAgain", "key_of"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import copy
 import re
 import types
 import warnings
@@ -101,6 +103,18 @@ def told(xp: Any) -> Case:
     return function, lambda: kept
 
 
+def of_set(_: Any) -> Case:
+    told: set[str] = set()
+
+    def function(x: Any) -> Any:
+        if "first" not in told:
+            told.add("first")
+            return x * 3
+        return x * 2
+
+    return function, lambda: sorted(told)
+
+
 def of_closure(_: Any) -> Case:
     total: Any = None
 
@@ -164,7 +178,7 @@ def plain(tree: Any) -> Any:
     return np.round(tree.tolist(), 4).tolist() if hasattr(tree, "tolist") else tree
 
 
-CASES = [replaced, exchanged, trees, counted, appended, told, of_closure, of_class, perturbed, shown_elsewhere]
+CASES = [replaced, exchanged, trees, counted, appended, told, of_set, of_closure, of_class, perturbed, shown_elsewhere]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -222,7 +236,10 @@ def test_a_file_has_no_lists_to_append_to(tmp_path: Path) -> None:
     step = tenon.trace(lambda x: losses.append(x * 2))
     with pytest.raises(TypeError, match="save: <lambda> appends to a list; return what it appends instead"):
         step.save(tmp_path / "step", tenon.tensor([1.0]))
-    assert losses == []
+    told: set[str] = set()
+    with pytest.raises(TypeError, match="save: <lambda> changes a set; return what is in it instead"):
+        tenon.trace(lambda x: told.add("x")).save(tmp_path / "step", tenon.tensor([1.0]))
+    assert (losses, told) == ([], set())
 
 
 def test_what_cannot_be_written_at_each_call_is_refused_where_it_is_read() -> None:
@@ -275,6 +292,30 @@ def test_a_list_that_cannot_be_exchanged_is_not_appended_to() -> None:
         with pytest.raises(TraceError, match=r"appends changes (pair\.1|appends)\.0 from nothing to .*at each call"):
             tenon.trace(appends)(x)
     assert (pair[1], appends.__defaults__) == ([], ([],))
+
+
+@pytest.mark.parametrize(
+    ("held", "change"),
+    [
+        (np.zeros(2, np.float32), lambda held, _: np.add(held, 1, out=held)),
+        (bytearray(2), lambda held, _: held.append(1)),
+        (array.array("i", [1, 2]), lambda held, _: held.reverse()),
+        ({"a"}, lambda held, x: held.add(x * 2)),
+    ],
+)
+def test_elements_that_a_program_does_not_change_stay_as_they_are(held: Any, change: Callable[[Any, Any], Any]) -> None:
+    before = copy.copy(held)
+
+    def function(x: Any) -> Any:
+        change(held, x)
+        return x * 1
+
+    said = (
+        f"function changes what is in {'held' if isinstance(held, np.ndarray) else f'a {type(held).__name__}'}, which"
+    )
+    with pytest.raises(TraceError, match=said):
+        tenon.trace(function)(tenon.tensor([1.0]))
+    np.testing.assert_equal(held, before)
 
 
 class Slotted:
