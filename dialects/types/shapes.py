@@ -117,7 +117,7 @@ def check_sizes(function: str, shape: Any) -> None:
     if not isinstance(shape, Sequence) or isinstance(shape, str):
         raise TypeError(f"{function}: shape is {shape!r} where a tuple of sizes is needed")
     for size in shape:
-        if isinstance(size, bool | float):
+        if isinstance(size, bool | float | str):
             raise TypeError(f"{function}: shape is {tuple(shape)} where integers are needed")
         if hasattr(size, "__index__") and int(size.__index__()) < 0:
             raise InferenceError(f"{function}: shape is {tuple(shape)} where sizes of at least 0 are needed")
@@ -131,8 +131,12 @@ def check_count(function: str, name: str, count: Any) -> None:
 
 
 def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
-    """`axis` counted from the front; raises when it is outside [-rank, rank)."""
-    if not -rank <= axis < rank:
+    """`axis` counted from the front; raises when it is outside [-rank, rank), or no number."""
+    try:
+        is_inside = -rank <= axis < rank
+    except TypeError:
+        raise TypeError(f"{what} is {axis!r} where an integer is needed") from None
+    if not is_inside:
         raise InferenceError(f"{what} is {axis} but the rank is {rank}")
     return axis % rank
 

@@ -28,6 +28,10 @@ def unscaled(gradients: Any, scale: Any) -> tuple[Any, Any]:
     return with_values(gradients, made), finite
 
 
+_DEFAULTS = (65536.0, 2.0, 0.5, 2000)
+"""What the numbers of a `GradScaler` are where they are not given."""
+
+
 class GradScaler:
     """A scale of the loss that grows by `growth_factor` after `growth_interval` steps with finite gradients, and
     shrinks by `backoff_factor` where one is not finite; such a step is left out.
@@ -54,9 +58,17 @@ class GradScaler:
         given = [*target[1:]] if target and is_device(target[0]) else [*target]
         if len(given) > 4:
             raise TypeError(f"GradScaler: {len(given)} numbers are given by position, and there are 4")
-        told = [init_scale, growth_factor, backoff_factor, growth_interval]
-        numbers: list[Any] = [*given, *told[len(given) :]]
-        init_scale, growth_factor, backoff_factor, growth_interval = numbers
+        names = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")
+        by_names = (init_scale, growth_factor, backoff_factor, growth_interval)
+        told: dict[str, Any] = dict(zip(names, by_names, strict=True))
+        for (name, by_name), default, number in zip(told.items(), _DEFAULTS, given, strict=False):
+            if by_name != default:
+                raise TypeError(f"GradScaler: {name} is given by position, {number}, and by name, {by_name}")
+            told[name] = number
+        for name, number in told.items():
+            if not isinstance(number, int | float | np.integer | np.floating):
+                raise TypeError(f"GradScaler: {name} is {number!r} where a number is needed")
+        init_scale, growth_factor, backoff_factor, growth_interval = told.values()
         if not init_scale > 0:
             raise ValueError(f"GradScaler: init_scale is {init_scale} where a positive number is needed")
         if not growth_factor > 1:

@@ -111,6 +111,12 @@ MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: tenon.jit(tenon.random_normal, static="shape")(KEY, (3, -1)), ValueError, "random_normal: shape is (3, "),
     (lambda: tenon.jvp(np.sin, (X,), (X.astype("f8"),)), TypeError, "jvp: tangent: value has dtype f64 where f32"),
     (lambda: tenon.jvp(tenon.add, (X, X), (X, X.astype("f2"))), TypeError, "jvp: tangent 1: value has dtype f16"),
+    (lambda: tenon.zeros(("a", 2)), TypeError, "zeros: the shape is ('a', 2) where integers are needed"),
+    (lambda: tenon.random_normal(KEY, ("a",)), TypeError, "random_normal: shape is ('a',) where integers are needed"),  # pyright: ignore
+    (lambda: tenon.median(X, axis=(0, 1)), TypeError, "axis is (0, 1) where an integer is needed"),  # pyright: ignore
+    (lambda: tenon.quantile(X, []), ValueError, "quantile: q is [] where a number from 0 to 1, or a list of such, is"),
+    (lambda: optim.GradScaler("gpu"), TypeError, "GradScaler: init_scale is 'gpu' where a number is needed"),
+    (lambda: optim.GradScaler("cuda", 8.0, 3.0, growth_factor=4.0), TypeError, "growth_factor is given by position, 3"),
     (lambda: nn.Conv2d(1, 4, 3)(X), ValueError, "Conv2d: x has shape (3, 4) where 4 dimensions are needed"),
 ]  # fmt: skip
 

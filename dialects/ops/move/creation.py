@@ -38,7 +38,7 @@ def filled(function: str, shape: Any, value: Any, dtype: object, device: str | N
         raise TypeError(f"{function}: the dtype is {dtype}; sizes go into one tuple, such as {(*size, dtype)}")
     if value is None:
         raise TypeError(f"{function}: the value is None where a number is needed")
-    if any(isinstance(extent, float) for extent in size):
+    if not all(isinstance(extent, Size) or hasattr(extent, "__index__") for extent in size):
         raise TypeError(f"{function}: the shape is {size} where integers are needed")
     number = np.asarray(value, numpy_dtype(element_type(dtype)))
     if any(not isinstance(extent, Size) and extent < 0 for extent in size):

@@ -56,7 +56,7 @@ def quantile(x: Any, q: Any, axis: int | None = None, keepdims: bool = False) ->
     >>> tenon.quantile(np.array([[1.0, 2.0, 5.0], [3.0, 4.0, 9.0]]), [0.25, 0.5], axis=1)
     """
     shares = np.asarray(plain_array(q, "quantile: q"), np.float64)
-    if shares.ndim > 1 or not ((shares >= 0) & (shares <= 1)).all():
+    if shares.ndim > 1 or not shares.size or not ((shares >= 0) & (shares <= 1)).all():
         raise ValueError(f"quantile: q is {q!r} where a number from 0 to 1, or a list of such, is needed")
     ordered = _ordered(x, axis, "quantile")
     found = [
