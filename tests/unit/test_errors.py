@@ -173,7 +173,7 @@ def test_messages_of_ops(function: Any, arguments: Any, message: str, jitted: bo
         ),
         (
             lambda x: tenon.zeros((1 << 31, 1 << 31)),
-            "full: the result tensor<2147483648x2147483648xf32> has 4611686018427387904 elements",
+            "zeros: the result tensor<2147483648x2147483648xf32> has 4611686018427387904 elements",
         ),
     ],
     ids=["constant", "result", "intermediate", "elements", "literal"],
