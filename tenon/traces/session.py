@@ -265,7 +265,14 @@ class Session:
     # --- the end ------------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Put everything back."""
+        """Put everything back, also where Ctrl-C comes meanwhile."""
+        try:
+            self._put_back()
+        except BaseException:
+            self._put_back()
+            raise
+
+    def _put_back(self) -> None:
         TRACING.session = None
         for before in self._entered.values():
             tensor = before.tensor

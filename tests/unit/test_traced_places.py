@@ -18,6 +18,7 @@ import torch
 
 import tenon
 from tenon import nn
+from tenon.traces.changes import Standing
 from tenon.traces.stand_ins import TraceError
 
 Case = tuple[Callable[[Any], Any], Callable[[], Any]]
@@ -351,6 +352,26 @@ def test_traced_tensors_do_not_leave_the_trace_in_objects(kind: str, hold: Calla
     assert kept.held is None
     model = nn.Linear(2, 2)
     assert tenon.trace(lambda x: (model, model(x)))(tenon.ones(2))[0] is model
+
+
+def test_an_interrupt_while_all_is_put_back_leaves_no_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[str, Any] = {"steps": 0, "x": tenon.tensor([1.0])}
+    restore, left = Standing.restore, [False, True]  # of the traces, the one in which there are stand-ins
+
+    def interrupted(self: Standing) -> None:
+        if left and left.pop(0):
+            raise KeyboardInterrupt
+        restore(self)
+
+    @tenon.trace
+    def step() -> None:
+        kept["steps"] += 1
+        kept["x"] = kept["x"] * 2
+
+    monkeypatch.setattr(Standing, "restore", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        step()
+    assert (kept["steps"], kept["x"].item()) == (0, 1.0)
 
 
 def test_the_line_of_a_change_that_is_refused_is_named() -> None:
