@@ -51,7 +51,8 @@ class ChainProductsPass(ModulePass):
         multiply_weights(op)
         number = 0
         for product in list(ops_of(op, ContractionOp)):
-            softmax = softmax_before(product)
+            # A product whose place a kernel of its own took, as it uses weights of another chain, has no parent.
+            softmax = None if product.parent is None else softmax_before(product)
             if softmax is None:
                 continue
             chains = chain_gradients(softmax)

@@ -158,6 +158,40 @@ def test_nothing_is_spilled(architecture: str, head: int) -> None:
     assert all((kernel.spilled, kernel.stack) == (0, 0) for kernel in kernels)
 
 
+def scores_of(one: Any, other: Any) -> Any:
+    return tenon.cast(one @ tenon.swapaxes(other, -1, -2), "f32")
+
+
+def weighted(weights: Any, values: Any) -> Any:
+    return tenon.cast(weights, "f16") @ values
+
+
+Uses = Callable[[Any, Any, Any, Any, Any], tuple[Any, ...]]
+"""Of weights, queries, keys, values and a mask."""
+USES: dict[str, tuple[Uses, Uses]] = {
+    "twice": (
+        lambda weights, q, k, v, some: (weighted(weights, v), weighted(weights, k)),
+        lambda weights, q, k, v, some: (weights @ v, weights @ k),
+    ),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", USES)
+def test_other_uses_of_weights(name: str) -> None:
+    own, in_torch = USES[name]
+    arrays = [numbers(2, rows, 16, dtype=np.float16) for rows in (20, 70, 70)] + [np.stack([some, ~some])[..., :70]]
+    program = tenon.jit(lambda q, k, v, some: own(tenon.softmax(scores_of(q, k)), q, k, v, some))
+    module = lower(new_context(), program.trace(*arrays).module.clone(), LoweringOptions(gpu=ONE))
+    q, k, v, mask = [torch.tensor(array if array.dtype == np.bool_ else array.astype(np.float64)) for array in arrays]
+    expected = in_torch(torch.softmax(q @ k.mT, -1), q, k, v, mask)
+    (executable,) = load_on_shim([module])
+    for result, right in zip(executable(arrays), expected, strict=True):
+        np.testing.assert_allclose(
+            result.astype(np.float64), right.numpy(), rtol=1e-2, atol=1e-2 * float(right.abs().max())
+        )
+
+
 def test_what_needs_weights_in_memory() -> None:
     """The gradient of a bias for each score, and products of a value with itself, which a kernel would copy twice."""
     biased = attention(*[numbers(1, size, 32) for size in (20, 70, 70)], numbers(20, 70))
