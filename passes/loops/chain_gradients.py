@@ -84,6 +84,8 @@ def _multiply(weights: DivideOp, gradient: ContractionOp) -> None:
         return
     if block is None or loops is None or iteration is None or weights.parent is not block:
         return
+    if shape_of(result.type) != shape_of(gradient.results[0].type):  # one is broadcast: no gradient of the other
+        return
     index = next(n for n, roles in enumerate(loops.roles(loops.result)[:2]) if -1 in roles)
     value, given = gradient.operands[index], gradient.operands[1 - index]
     space, shape = iteration.space, shape_of(given.type)

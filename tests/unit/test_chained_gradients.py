@@ -173,6 +173,10 @@ USES: dict[str, tuple[Uses, Uses]] = {
         lambda weights, q, k, v, some: (weighted(weights, v), weighted(weights, k)),
         lambda weights, q, k, v, some: (weights @ v, weights @ k),
     ),
+    "broadcast": (
+        lambda weights, q, k, v, some: (tenon.sum(weights * scores_of(q[0], v[0]), axis=-1, keepdims=True),),
+        lambda weights, q, k, v, some: ((weights * (q[0] @ v[0].mT)).sum(-1, keepdim=True),),
+    ),
 }
 
 
