@@ -258,11 +258,20 @@ class _Kernel:
             return self._cast(self.exact(value))
         assert isinstance(op, TensorOp)
         if isinstance(op, CastOp):
-            return self.wide(op.x)
+            return self._converted(op)
         if isinstance(op, ContractionOp):
             factors = [self._add(CastOp.build_from([given], {"dtype": f32}), op) for given in op.operands]
             return self._add(_with_operands(op, factors), op)
         return self._add(_with_operands(op, [self.wide(given) for given in op.operands]), op)
+
+    def _converted(self, op: CastOp) -> SSAValue:
+        """What a cast gives; one that only rounds, to 4 bytes or less, does nothing."""
+        element, given = element_of(op.result.type), self.wide(op.x)
+        is_half = isinstance(element, Float16Type | BFloat16Type)
+        wanted = f32 if is_half else element
+        if element_of(given.type) == wanted:
+            return given
+        return self._add(CastOp.build_from([given], {"dtype": wanted}), op)
 
     def _cast(self, value: SSAValue) -> SSAValue:
         if not isinstance(element_of(value.type), Float16Type | BFloat16Type):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, f32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -14,7 +14,7 @@ from tenon.dialects.ops.elementwise.arithmetic import MultiplyOp
 from tenon.dialects.ops.elementwise.constant import CastOp
 from tenon.dialects.ops.move.shape import TransposeOp
 from tenon.dialects.ops.reduce.reduction import SumOp
-from tenon.dialects.types.types import element_of, is_float, shape_of
+from tenon.dialects.types.types import element_of, shape_of
 from tenon.passes.loops.softmax_chains import MOST_HEAD, Loops, Softmax, is_half, makes_rows, reordered, row_reduction
 
 
@@ -40,6 +40,8 @@ def _exit(product: ContractionOp, operand: SSAValue) -> Exit | None:
     index = list(product.operands).index(operand)
     scores, other = loops.operands[index], loops.operands[1 - index]
     if loops.reduced not in scores[-2:] or None in scores[-2:] or operand is product.operands[1 - index]:
+        return None
+    if isinstance(without_casts(operand).owner, CastOp):  # of something that instructions do not multiply
         return None
     along = -1 if scores[-1] == loops.reduced else -2
     own = scores[-3 - along]
@@ -111,11 +113,11 @@ class WeightUses:
                 self.exits.append(found)
             return found is not None
         if self._is_scored(op):
-            if isinstance(op, CastOp) and value in self.weights:
+            if isinstance(op, CastOp) and only_rounds(op) and value in self.weights:
                 self.weights[op.result] = None
             else:
                 self.members[op] = None
-            return not isinstance(op, CastOp) or is_float(element_of(op.result.type))
+            return True
         if not op.results or row_reduction(op.results[0], "add") is not op:
             return False
         self.sums[op.results[0]] = op
@@ -191,7 +193,13 @@ class WeightUses:
 
 
 def without_casts(value: SSAValue) -> SSAValue:
-    """What a value is a cast of, or the value."""
-    while isinstance(value.owner, CastOp):
-        value = value.owner.x
+    """What a value is, but for rounding."""
+    while isinstance(op := value.owner, CastOp) and only_rounds(op):
+        value = op.x
     return value
+
+
+def only_rounds(op: CastOp) -> bool:
+    """Whether a cast is between floats of which kernels of the gradient have the values in f32."""
+    elements = [element_of(value.type) for value in (op.x, op.result)]
+    return all(isinstance(element, BFloat16Type | Float16Type | Float32Type) for element in elements)

@@ -166,12 +166,43 @@ def weighted(weights: Any, values: Any) -> Any:
     return tenon.cast(weights, "f16") @ values
 
 
+def whole(one: Any, other: Any) -> Any:
+    """Products without their fractions."""
+    return tenon.cast(tenon.cast(scores_of(one, other), "i32"), "f32")
+
+
 Uses = Callable[[Any, Any, Any, Any, Any], tuple[Any, ...]]
 """Of weights, queries, keys, values and a mask."""
 USES: dict[str, tuple[Uses, Uses]] = {
     "twice": (
         lambda weights, q, k, v, some: (weighted(weights, v), weighted(weights, k)),
         lambda weights, q, k, v, some: (weights @ v, weights @ k),
+    ),
+    "converted": (
+        lambda weights, q, k, v, some: (
+            weighted(weights, v),
+            weighted(weights * tenon.cast(some, "f32"), v),
+            weighted(weights * whole(q, v), k),
+        ),
+        lambda weights, q, k, v, some: (weights @ v, (weights * some) @ v, (weights * (q @ v.mT).trunc()) @ k),
+    ),
+    "times_sums": (
+        lambda weights, q, k, v, some: (
+            weighted(weights, v),
+            weighted(weights * tenon.sum(weights * whole(q, v), axis=-1, keepdims=True), k),
+        ),
+        lambda weights, q, k, v, some: (
+            weights @ v,
+            (weights * (weights * (q @ v.mT).trunc()).sum(-1, keepdim=True)) @ k,
+        ),
+    ),
+    "compared": (
+        lambda weights, q, k, v, some: (weighted(weights, v), weighted(weights > 0.01, k)),
+        lambda weights, q, k, v, some: (weights @ v, (weights > 0.01).double() @ k),
+    ),
+    "of_f64": (
+        lambda weights, q, k, v, some: (weighted(weights, v), weighted(tenon.cast(weights, "f64") * 3, k)),
+        lambda weights, q, k, v, some: (weights @ v, 3 * weights @ k),
     ),
     "broadcast": (
         lambda weights, q, k, v, some: (tenon.sum(weights * scores_of(q[0], v[0]), axis=-1, keepdims=True),),
@@ -188,6 +219,7 @@ def test_other_uses_of_weights(name: str) -> None:
     program = tenon.jit(lambda q, k, v, some: own(tenon.softmax(scores_of(q, k)), q, k, v, some))
     module = lower(new_context(), program.trace(*arrays).module.clone(), LoweringOptions(gpu=ONE))
     q, k, v, mask = [torch.tensor(array if array.dtype == np.bool_ else array.astype(np.float64)) for array in arrays]
+    assert all("schedule" in kernel.attributes for kernel in kernels(module))
     expected = in_torch(torch.softmax(q @ k.mT, -1), q, k, v, mask)
     (executable,) = load_on_shim([module])
     for result, right in zip(executable(arrays), expected, strict=True):
