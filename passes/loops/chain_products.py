@@ -12,15 +12,16 @@ What divides the weights is done to the sums of the second product, of which the
 The rule: the first product is of f16 or bf16; elementwise ops of its shape follow, with any other operands (scales,
 masks); rows of what these give are exponentials of their distance from the largest, added up, and divided by that sum;
 the second product is along rows. Nothing else uses what is in between, but for numbers of a row that are made of the
-largest and of the sum: they are results of the kernel. Both have matrices that a warp's registers hold the sums of:
-heads of at most `MOST_HEAD` elements, and at least `LEAST_ROWS` queries and `LEAST_KEYS` keys.
+largest and of the sum: they are results of the kernel, for what is behind the second product. Both have matrices that a
+warp's registers hold the sums of: heads of at most `MOST_HEAD` elements, and at least `LEAST_ROWS` queries and
+`LEAST_KEYS` keys.
 
 Where the gradient of such a chain uses the weights, it gets kernels of its own first (`chain_gradients`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -86,8 +87,19 @@ def _used_as_chain(softmax: Softmax) -> list[Operation] | None:
     ]
     if not all(use.operation in expected for value, expected in users for use in value.uses):
         return None
+    if any(_is_needed_before(softmax.product, op, statistics) for op in statistics):
+        return None
     products = [(first, None), (softmax.product, softmax.index)]
     return statistics if have_one_role(products, [softmax.product.operands[softmax.index]]) else None
+
+
+def _is_needed_before(product: ContractionOp, op: Operation, statistics: Sequence[Operation]) -> bool:
+    """Whether something but `statistics` uses the result of one of them before the place of the kernel, which is that
+    of the product: what is multiplied there may be made of it."""
+    block = product.parent
+    assert block is not None
+    users = [block.find_ancestor_op_in_block(use.operation) for use in op.results[0].uses]
+    return not all(user in statistics or (user is not None and product.is_before_in_block(user)) for user in users)
 
 
 def _statistics(softmax: Softmax) -> list[Operation]:

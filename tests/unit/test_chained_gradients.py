@@ -171,6 +171,13 @@ def whole(one: Any, other: Any) -> Any:
     return tenon.cast(tenon.cast(scores_of(one, other), "i32"), "f32")
 
 
+def sums_of(q: Any, k: Any) -> Any:
+    """The logarithms of sums of exponentials, of a softmax as it is in the programs."""
+    scores = scores_of(q, k)
+    largest = tenon.max(scores, axis=-1, keepdims=True)
+    return tenon.log(tenon.sum(tenon.exp(scores - largest), axis=-1, keepdims=True)) + largest
+
+
 Uses = Callable[[Any, Any, Any, Any, Any], tuple[Any, ...]]
 """Of weights, queries, keys, values and a mask."""
 USES: dict[str, tuple[Uses, Uses]] = {
@@ -195,6 +202,16 @@ USES: dict[str, tuple[Uses, Uses]] = {
             weights @ v,
             (weights * (weights * (q @ v.mT).trunc()).sum(-1, keepdim=True)) @ k,
         ),
+    ),
+    "columns_first": (
+        lambda weights, q, k, v, some: (
+            weighted(weights, v + tenon.einsum("bqk,bqd->bkd", tenon.cast(weights, "f16"), q)),
+        ),
+        lambda weights, q, k, v, some: (weights @ (v + weights.mT @ q),),
+    ),
+    "sums_first": (
+        lambda weights, q, k, v, some: (weighted(weights, v * tenon.cast(tenon.mean(sums_of(q, k)), "f16")),),
+        lambda weights, q, k, v, some: (weights @ (v * torch.logsumexp(q @ k.mT, -1).mean()),),
     ),
     "compared": (
         lambda weights, q, k, v, some: (weighted(weights, v), weighted(weights > 0.01, k)),
