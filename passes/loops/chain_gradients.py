@@ -51,7 +51,9 @@ def chain_gradients(softmax: Softmax) -> list[list[Operation]]:
     if found is None:
         return []
     positions = {op: number for number, op in enumerate(found.block.ops)}
-    plans = [_Plan.of(found, exits, positions) for exits in found.by_axis()]
+    kinds = [(exits, _place(found.block, exits, positions)) for exits in found.by_axis()]
+    known_at = positions | {known.product: positions[place] for exits, place in kinds for known in exits}
+    plans = [_Plan.of(found, exits, place, known_at) for exits, place in kinds]
     known = [plan for plan in plans if plan is not None]
     if len(known) != len(plans):
         return []
@@ -127,11 +129,9 @@ class _Plan:
     place: Operation
 
     @staticmethod
-    def of(found: WeightUses, exits: list[Exit], positions: dict[Operation, int]) -> _Plan | None:
-        """None where no place is behind all that the kernel needs, and before all that needs it."""
-        block = found.block
-        users = [block.find_ancestor_op_in_block(use.operation) for e in exits for use in e.product.results[0].uses]
-        place = min((user for user in users if user is not None), key=positions.__getitem__, default=block.last_op)
+    def of(found: WeightUses, exits: list[Exit], place: Operation, positions: dict[Operation, int]) -> _Plan | None:
+        """None where the place, before all that needs the kernel, is not behind all that it needs; `positions` has
+        those of `exits` where kernels give their results."""
         needed = _needed(found, [known.operand for known in exits])
         products = [(op, None) for op in needed if isinstance(op, ContractionOp)]
         products += [(known.product, known.index) for known in exits]
@@ -140,11 +140,18 @@ class _Plan:
         rows = found.softmax.product if has_sums else found.softmax.total
         if has_sums and found.gradient is not None:
             given += found.gradient.operands
-        assert place is not None
         if positions[rows] >= positions[place] or not have_one_role(products, [e.operand for e in exits]):
             return None
         late = [v.owner for v in given if v not in found.sums and _position(positions, v) >= positions[place]]
         return _Plan(exits, place) if all(map(_is_cloned, late)) else None
+
+
+def _place(block: Block, exits: Iterable[Exit], positions: dict[Operation, int]) -> Operation:
+    """The first op of a block that needs a result of `exits`, or its last one."""
+    users = [block.find_ancestor_op_in_block(use.operation) for e in exits for use in e.product.results[0].uses]
+    place = min((user for user in users if user is not None), key=positions.__getitem__, default=block.last_op)
+    assert place is not None
+    return place
 
 
 def _position(positions: dict[Operation, int], value: SSAValue) -> int:

@@ -209,6 +209,13 @@ USES: dict[str, tuple[Uses, Uses]] = {
         ),
         lambda weights, q, k, v, some: (weights @ (v + weights.mT @ q),),
     ),
+    "in_turn": (
+        lambda weights, q, k, v, some: (
+            weighted(weights, v),
+            weighted(weights * scores_of(weighted(weights, k), k), v),
+        ),
+        lambda weights, q, k, v, some: (weights @ v, (weights * (weights @ k @ k.mT)) @ v),
+    ),
     "sums_first": (
         lambda weights, q, k, v, some: (weighted(weights, v * tenon.cast(tenon.mean(sums_of(q, k)), "f16")),),
         lambda weights, q, k, v, some: (weights @ (v * torch.logsumexp(q @ k.mT, -1).mean()),),
