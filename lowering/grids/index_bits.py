@@ -104,12 +104,11 @@ def _range_of(
     if len(op.operands) != 2:
         return None
     one, other = (ranges[operand] for operand in op.operands)
+    cut_low, cut_high = (one.cut_low, other.cut_low), (one.cut_high, other.cut_high)
     if isinstance(op, arith.MinSIOp):
-        exact = other.is_exact
-        return _Range(min(one.low, other.low), min(one.high, other.high), one.cut_low, one.cut_high and not exact)
+        return _Range(min(one.low, other.low), min(one.high, other.high), any(cut_low), all(cut_high))
     if isinstance(op, arith.MaxSIOp):
-        exact = other.is_exact
-        return _Range(max(one.low, other.low), max(one.high, other.high), one.cut_low and not exact, one.cut_high)
+        return _Range(max(one.low, other.low), max(one.high, other.high), all(cut_low), any(cut_high))
     if isinstance(op, arith.AddiOp) and _is_for_negatives(op) and other.low == other.high >= 0:
         return _Range(one.low + other.high, other.high - 1, one.cut_low)
     return _exact_range(op, one, other) if one.is_exact and other.is_exact else None

@@ -25,11 +25,15 @@ from grid_cases import (
     needs_compiler,
     needs_nvrtc,
 )
+from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AtomicRMWOp
+from xdsl.parser import Parser
 
 import tenon
 from tenon.lowering.cuda.emit_cuda import kernels, launch_shape
+from tenon.lowering.grids.index_bits import narrow_indices
 from tenon.passes.machine import GPUS
+from tenon.runtime.lower import new_context
 
 
 def places(rows: int, number: int) -> Array:
@@ -211,6 +215,33 @@ def test_updates_are_those_of_many_threads_with_indices_of_32_bits() -> None:
         *_, kernel = kernels(lowered(CASES[name], GPUS["sm_90a"]))
         assert any(isinstance(op, AtomicRMWOp) for op in kernel.walk())
         assert "index_bits" in kernel.attributes
+
+
+@pytest.mark.parametrize(
+    ("limited", "fits"),
+    [
+        ("minsi %place, %end", False),
+        ("minsi %end, %place", False),
+        ("maxsi %place, %end", False),
+        ("maxsi %end, %place", False),
+        ("minsi %above, %end", True),
+        ("minsi %end, %above", True),
+    ],
+)
+def test_places_of_64_bits_are_no_numbers_before_they_have_both_ends(limited: str, fits: bool) -> None:
+    text = f"""
+    func.func @kernel(%0: i64) {{
+      %end = arith.constant 49 : index
+      %first = arith.constant -50 : index
+      %place = arith.index_cast %0 : i64 to index
+      %above = arith.maxsi %first, %place : index
+      %limited = arith.{limited} : index
+      %moved = arith.subi %limited, %first : index
+      func.return
+    }}"""
+    (function,) = Parser(new_context(), text).parse_module().ops
+    assert isinstance(function, FuncOp)
+    assert narrow_indices(function, 1, 32) == fits
 
 
 @needs_nvrtc
