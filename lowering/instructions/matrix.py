@@ -79,7 +79,7 @@ def _mma(element: str, ptx_element: str, per_register: int, accumulator: str = "
 
 
 def _mma_f64() -> Instruction:
-    """m16n8k8, which is in `sm_90`. Before, four of m8n8k4 do the same: each holds a part of its operands and sums."""
+    """m16n8k8, from `sm_90` on. Before, four of m8n8k4 do the same: each holds a part of its operands and sums."""
     name, shape = "tn_mma_m16n8k8_f64", (16, 8, 8)
 
     def statement(form: str, d: Sequence[int], a: Sequence[int], b: Sequence[int]) -> str:
