@@ -170,6 +170,8 @@ def _multiplies_rows(product: ContractionOp, index: int) -> bool:
     if column != loops.reduced or row is None or row in values or reordered(weights[:-1], loops.result[:-1]) is None:
         return False
     head = loops.result[-1]
+    if loops.last_of(index) != row:
+        return False
     return head is not None and head in values and head not in weights and loops.extents[head] <= MOST_HEAD
 
 
@@ -194,6 +196,11 @@ class Loops:
         if len(reduced) != 1 or any(ACROSS in access for access in accesses):
             return None
         return Loops(accesses, iteration.results[0], tuple(map(int, space.extents)), reduced[0])
+
+    def last_of(self, index: int) -> int | None:
+        """The last loop of the result that one of two operands has alone: what has the rows of matrices."""
+        own = [loop for loop in self.result if loop in self.operands[index] and loop not in self.operands[1 - index]]
+        return own[-1] if own else None
 
     def roles(self, scores: tuple[int | None, ...]) -> list[tuple[int | None, ...]]:
         """For each dimension of the operands, then of the result, the dimension of `scores`, from the end, that has the

@@ -47,7 +47,7 @@ def _exit(product: ContractionOp, operand: SSAValue) -> Exit | None:
     own = scores[-3 - along]
     heads = [loop for loop in other if loop not in scores and loop in loops.result and loop is not None]
     around = set(scores[:-2]) - {None}
-    if own in other or len(heads) != 1 or loops.extents[heads[0]] > MOST_HEAD:
+    if loops.last_of(index) != own or len(heads) != 1 or loops.extents[heads[0]] > MOST_HEAD:
         return None
     return Exit(product, index, along) if set(loops.result) - {None} == {*around, own, heads[0]} else None
 

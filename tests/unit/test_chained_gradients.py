@@ -260,6 +260,19 @@ def test_what_needs_weights_in_memory() -> None:
         assert not any("pieces(" in str(kernel.attributes.get("schedule")) for kernel in kernels(lowered(case)))
 
 
+def test_heads_beside_tokens_of_the_same_keys_are_no_rows_of_a_chain() -> None:
+    """Matrices of the second product have a row for each head, those of the first one for each token."""
+
+    def one_of_keys(q: Any, k: Any, v: Any) -> Any:
+        return tenon.einsum("bhqk,bkd->bqhd", tenon.softmax(tenon.einsum("bqhd,bkd->bhqk", q, k)), v)
+
+    arrays = [numbers(1, 40, 2, 32), *[numbers(1, 70, 32) for _ in range(2)]]
+    traced = tenon.jit(one_of_keys).trace(*arrays).module.clone()
+    found = kernels(lower(new_context(), traced, LoweringOptions(gpu=ONE)))
+    assert found
+    assert all("schedule" in kernel.attributes for kernel in found)
+
+
 @pytest.fixture(scope="module")
 def scheduled() -> tuple[ModuleOp, list[str]]:
     """A gradient with its schedules, and the steps of the kernel that sums along columns."""
