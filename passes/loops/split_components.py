@@ -76,12 +76,10 @@ class _Components:
         self._replace_uses(block)
         for loop in reversed(loops):  # those inside of others first
             self._split(loop)
-        erase_dead_ops(block, effects)
-        self._join()
+        self._finish(block, effects)
         self._uses = ComponentUses(self._axis, self._count)
         self._replace_uses(block)  # of what loops gave
-        self._join()
-        erase_dead_ops(block, effects)
+        self._finish(block, effects)
 
     def _replace_uses(self, block: Block) -> None:
         """Compute the components that are used in `block`."""
@@ -239,13 +237,16 @@ class _Components:
         argument.replace_all_uses_with(joined[-1].results[0])
         block.erase_arg(argument)
 
-    def _join(self) -> None:
-        """Let what is still used as a whole be joined, not computed once more."""
+    def _finish(self, block: Block, effects: Effects) -> None:
+        """Let what is still used as a whole be joined, not computed once more, and erase what nothing uses."""
         for value, parts in self._parts.items():
-            if isinstance(value.owner, ElementwiseOp) and value.owner.parent is not None:
+            if isinstance(value.owner, ElementwiseOp):
                 joined = self._joined(parts, value)
                 _insert_behind(parts[-1], joined)
                 value.replace_all_uses_with(joined[-1].results[0])
+        erase_dead_ops(block, effects)
+        self._parts.clear()
+        self._alone.clear()
 
 
 def _insert_behind(value: SSAValue, new: Sequence[Operation]) -> None:

@@ -115,3 +115,15 @@ def test_what_is_used_apart_and_returned_as_a_whole() -> None:
 
     for one, other in zip(tenon.jit(lambda x, y: run(tenon, x, y))(x, y), run(np, x, y), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_one_component_and_all() -> None:
+    """The others are computed just for the whole."""
+    x = np.random.default_rng(5).standard_normal((9, 3))
+
+    def run(library: Any, x: Any) -> Any:
+        y = library.sin(library.stack([x[:, 1], x[:, 2], x[:, 0]], axis=1) * 2)
+        return y, y[:, 0] * 3
+
+    for one, other in zip(tenon.jit(lambda x: run(tenon, x))(x), run(np, x), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
