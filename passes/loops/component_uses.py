@@ -118,12 +118,12 @@ class ComponentUses:
         return first if is_whole and last == first + 1 else None
 
     def is_extreme(self, op: Operation) -> bool:
-        """Whether `op` gives the extreme of all components."""
-        if type(op) not in EXTREMES or not self.has_components(op.operands[0]):
+        """Whether `op` gives the extreme of all components, and of nothing else."""
+        if not isinstance(op, MaxOp | MinOp) or not self.has_components(op.x):
             return False
-        rank = len(shape_of(op.operands[0].type) or ())
-        axis = op.settings["axis"]  # pyright: ignore[reportAttributeAccessIssue]
-        return axis is not None and normalize_axes(axis, rank) == (rank + self.axis,)
+        rank = len(shape_of(op.x.type) or ())
+        axis, start = op.settings["axis"], op.settings["start"]
+        return start is None and axis is not None and normalize_axes(axis, rank) == (rank + self.axis,)
 
     def is_wanted(self, value: SSAValue) -> bool:
         """Whether something uses a component of `value`, or of what elementwise ops and loops make of it, and nothing

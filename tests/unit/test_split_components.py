@@ -127,3 +127,15 @@ def test_one_component_and_all() -> None:
 
     for one, other in zip(tenon.jit(lambda x: run(tenon, x))(x), run(np, x), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_extremes_with_a_start() -> None:
+    x = np.random.default_rng(6).standard_normal((9, 2))
+
+    def run(library: Any, x: Any, **least: float) -> Any:
+        y = library.stack([x[:, 1], x[:, 0]], axis=1) * 2
+        return y[:, 0], library.max(y, axis=1, **least)
+
+    found = tenon.jit(lambda x: run(tenon, x, start=0.5))(x)
+    for one, other in zip(found, run(np, x, initial=0.5), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
