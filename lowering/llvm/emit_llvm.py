@@ -33,7 +33,7 @@ from tenon.lowering.llvm.aliasing import PointerFacts, pointer_attributes, point
 from tenon.lowering.llvm.arith import ARITH_HANDLERS
 from tenon.lowering.llvm.contract import CONTRACT_HANDLERS
 from tenon.lowering.llvm.control import CONTROL_HANDLERS, function_body
-from tenon.lowering.llvm.function import METADATA, STRAIGHT, FunctionWriter, Handler, ModuleParts, defined
+from tenon.lowering.llvm.function import METADATA, FunctionWriter, Handler, ModuleParts, braces
 from tenon.lowering.llvm.host_calls import host_call
 from tenon.lowering.llvm.math import MATH_HANDLERS
 from tenon.lowering.llvm.memory import MEMORY_HANDLERS
@@ -56,9 +56,8 @@ HANDLERS: dict[str, Handler] = {
 }
 
 ENTRY = "main"
-# What all of LLVM's passes may change, what they shall leave as it is, what few of them are run on, and what only
-# passes arguments on.
-_ATTRIBUTES = {"#0": "", "#1": ' "final"', "#2": ' "few-passes"', STRAIGHT: ' "straight"'}
+# What all of LLVM's passes may change, what they shall leave as it is, and what few of them are run on.
+_ATTRIBUTES = {"#0": "", "#1": ' "final"', "#2": ' "few-passes"'}
 _DECLARATION = re.compile(r"\s*declare\b.*?@([\w.$-]+|\"[^\"]*\")\s*\(")
 
 
@@ -81,7 +80,7 @@ class EmittedFunction:
     text: str
     parts: ModuleParts
     attributes: str
-    """Which of LLVM's passes it is for (`llvm_parts`), where it is not straight."""
+    """Those of the function: which of LLVM's passes it is for (`llvm_parts`)."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -189,8 +188,8 @@ def _function(function: FuncOp, parts: ModuleParts, facts: dict[tuple[str, int],
                 writer.pointer_facts[argument] = known
         parameters.append(f"{writer.stored_type_of(argument).text} {attributes}%a{number}")
     writer.bind_sizes(function)
-    header = f"define internal {result} @{name}({', '.join(parameters)})"
-    return defined(header, writer.attributes, function_body(writer, function.body.block))
+    header = f"define internal {result} @{name}({', '.join(parameters)}) {writer.attributes} {{"
+    return braces(header, function_body(writer, function.body.block))
 
 
 def brings_text(function: FuncOp) -> bool:
@@ -238,8 +237,8 @@ def _entry(entry: FuncOp, parts: ModuleParts) -> str:
         if isinstance(argument.type, IndexType):
             writer.define(argument, f"load i64, ptr {writer.values[argument]}, align 8")
     writer.bind_sizes(entry)
-    header = f"define void @{name}(ptr noalias readonly %args)"
-    return defined(header, writer.attributes, function_body(writer, entry.body.block))
+    header = f"define void @{name}(ptr noalias readonly %args) {writer.attributes} {{"
+    return braces(header, function_body(writer, entry.body.block))
 
 
 def _single_block(function: FuncOp) -> Block:

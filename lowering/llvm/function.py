@@ -6,7 +6,6 @@ operation, and is found by the operation's name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -318,20 +317,6 @@ class FunctionWriter:
 def braces(header: str, lines: Iterable[str]) -> str:
     """A function: its header, which ends with an opening brace, and its lines."""
     return "\n".join([header, *lines, "}"])
-
-
-STRAIGHT = "#3"
-"""The attributes of functions that only move pointers and numbers about, and call others."""
-
-_STRAIGHT_LINE = re.compile(
-    r"entry:|  (?:(?:%\w+ = (?:alloca|getelementptr|load|add|sub|mul)|store|ret) [^<]*|call void @(?!llvm\.)[^<]*)"
-)
-
-
-def defined(header: str, attributes: str, lines: Sequence[str]) -> str:
-    """A function: its header without attributes, those that it has unless it is straight, and its lines."""
-    is_straight = all(map(_STRAIGHT_LINE.fullmatch, lines))
-    return braces(f"{header} {STRAIGHT if is_straight else attributes} {{", lines)
 
 
 class _SizeText:

@@ -19,7 +19,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.llvm.aliasing import PointerFacts, memory_of, pointer_attributes
 from tenon.lowering.llvm.control import CONTROL_HANDLERS
-from tenon.lowering.llvm.function import FunctionWriter, Handler, defined
+from tenon.lowering.llvm.function import FunctionWriter, Handler, braces
 from tenon.lowering.llvm.tiles import plan_tiles
 from tenon.lowering.llvm.types import I64, POINTER, LlvmType
 from tenon.lowering.loop_passes.cut_loops import THREADS
@@ -105,8 +105,10 @@ class _Captured:
             lines.append(f"  %a{number} = load {text}, ptr %p{number}, align {_alignment(value_type)}")
             arguments.append(f"{text} %a{number}")
         call = f"  call void @{chunk}({', '.join([*arguments, 'i64 %chunk'])})"
-        header = f"define internal void @{part}(ptr noalias readonly %context, i64 %chunk)"
-        return defined(header, attributes, [*lines, call, "  ret void"])
+        return braces(
+            f"define internal void @{part}(ptr noalias readonly %context, i64 %chunk) {attributes} {{",
+            [*lines, call, "  ret void"],
+        )
 
 
 def _bytes(value_type: LlvmType) -> int:
@@ -175,8 +177,8 @@ def _chunk_function(outer: FunctionWriter, loop: scf.ParallelOp, name: str, capt
     _bind_indices(writer, loop)
     plan_tiles(writer, loop.body.block)
     writer.operations(loop.body.block)
-    header = f"define internal void @{name}({', '.join([*parameters, 'i64 %chunk'])})"
-    return defined(header, writer.attributes, [*writer.finish(), "  ret void"])
+    header = f"define internal void @{name}({', '.join([*parameters, 'i64 %chunk'])}) {writer.attributes} {{"
+    return braces(header, [*writer.finish(), "  ret void"])
 
 
 def _bind_indices(writer: FunctionWriter, loop: scf.ParallelOp) -> None:

@@ -1,8 +1,8 @@
 """Object code of a module whose functions come one by one, by several threads, which begin before the last one came.
 
-Functions are compiled in parts of some length, those together that the same of LLVM's passes are run on, and apart from
-them what only passes arguments on. What is in a part depends on the functions and their order alone, so that object
-code is the same at any number of threads. A module that is shorter than a part is compiled as a whole.
+Functions are compiled in parts of some length, those together that the same of LLVM's passes are run on. What is in a
+part depends on the functions and their order alone, so that object code is the same at any number of threads. A
+module that is shorter than a part is compiled as a whole.
 
 A thread has an LLVM context and a target machine of its own, as LLVM asks for. llvmlite lets one thread at a time into
 LLVM; where passes run and code is generated, which takes most of the time, LLVM is called without its lock.
@@ -10,9 +10,9 @@ LLVM; where passes run and code is generated, which takes most of the time, LLVM
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -22,33 +22,29 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from tenon.lowering.llvm.emit_llvm import EmittedFunction, ModuleEmitter, brings_text, module_text
-from tenon.lowering.llvm.function import ModuleParts
 from tenon.runtime.cpu.compile import Target, optimized, parsed, pass_builder, pass_manager, target_machine
 from tenon.runtime.cpu.llvm_lock import emitted, run_passes
-from tenon.runtime.cpu.llvm_parts import Passes, declaration, hidden, name_of, passes_of, references
+from tenon.runtime.cpu.llvm_parts import Passes, hidden, references
 from tenon.runtime.python_state import quick_switches
 
 LINES_OF_A_PART = 500
 """About 25 ms of code generation."""
 
-COST = {Passes.ALL: 3, Passes.FEW: 2, Passes.NONE: 1, Passes.STRAIGHT: 0.25}
+COST = {Passes.ALL: 3, Passes.FEW: 2, Passes.NONE: 1}
 """How many lines take as long as one that these passes are run on."""
 
 
 @dataclass
 class _Part:
-    """Texts that are compiled together, and how long that takes, in lines."""
+    """Functions that are compiled together, and how long that takes, in lines."""
 
     passes: Passes
-    texts: list[str] = field(default_factory=list[str])
-    brought: list[ModuleParts] = field(default_factory=list[ModuleParts])
-    length: float = 0
+    functions: dict[FuncOp, EmittedFunction] = field(default_factory=dict[FuncOp, EmittedFunction])
+    length: int = 0
 
-    def add(self, texts: Sequence[str], brought: ModuleParts) -> None:
-        """Compile texts of a function here, with what it brings besides."""
-        self.texts += texts
-        self.brought.append(replace(brought, functions=[]))
-        self.length += sum(text.count("\n") for text in texts) * COST[self.passes]
+    def add(self, op: FuncOp, function: EmittedFunction) -> None:
+        self.functions[op] = function
+        self.length += sum(text.count("\n") for text in function.texts) * COST[self.passes]
 
 
 class ObjectCompiler:
@@ -65,28 +61,21 @@ class ObjectCompiler:
         self._variables = emitter.variables()
         self._functions: dict[FuncOp, EmittedFunction] = {}
         self._parts = {passes: _Part(passes) for passes in Passes}
-        self._readers = _Part(Passes.STRAIGHT)
-        """What reads variables of the module: compiled where these are defined, at the end."""
-        self._declarations: dict[str, str] = {}
-        """What declares a function that is part of another one, by name."""
+        self._readers: dict[FuncOp, EmittedFunction] = {}
+        """The functions that read variables of the module: compiled where these are defined, at the end."""
         self._workers = workers
 
     def add(self, op: FuncOp) -> None:
         """Compile a function that has a body: now, or with others that are added later."""
         function = self._functions[op] = self._emitter.function(op)
-        for text in function.parts.functions:
-            self._declarations[name_of(text)] = declaration(text.partition("\n")[0])
-        for passes, texts in _by_passes(function).items():
-            if self._variables and any(references(text) & self._variables.keys() for text in texts):
-                self._readers.add(texts, function.parts)
-                if passes is not Passes.STRAIGHT:
-                    self._readers.passes = Passes.ALL
-                continue
-            part = self._parts[passes]
-            part.add(texts, function.parts)
-            if part.length >= self._lines:
-                self._begin(part, {})
-                self._parts[passes] = _Part(passes)
+        if self._variables and any(references(text) & self._variables.keys() for text in function.texts):
+            self._readers[op] = function
+            return
+        part = self._parts[Passes(function.attributes)]
+        part.add(op, function)
+        if part.length >= self._lines:
+            self._begin(part, {})
+            self._parts[part.passes] = _Part(part.passes)
 
     def finish(self) -> None:
         """Begin what is left, once all functions have been added."""
@@ -96,12 +85,11 @@ class ObjectCompiler:
         for op in self._module.ops:
             if isinstance(op, FuncOp) and op not in self._functions and brings_text(op):
                 self.add(op)
-        last = self._parts[self._readers.passes]
-        last.texts += self._readers.texts
-        last.brought += self._readers.brought
-        for part in self._parts.values():
-            if part.texts:
-                self._begin(part, self._variables if self._readers.texts and part is last else {})
+        for op, function in self._readers.items():
+            self._parts[Passes.ALL].add(op, function)
+        for passes, part in self._parts.items():
+            if part.functions:
+                self._begin(part, self._variables if self._readers and passes is Passes.ALL else {})
 
     def text(self) -> str:
         """The whole module as LLVM IR, once all functions have been added."""
@@ -114,23 +102,15 @@ class ObjectCompiler:
 
     def _part_text(self, part: _Part, variables: dict[str, str]) -> str:
         """The part as a module of its own; modules see each other's functions, nobody else does."""
-        called = {name for text in part.texts for name in references(text)} - {name_of(text) for text in part.texts}
+        called = {name for function in part.functions.values() for text in function.texts for name in references(text)}
         declarations = [
             self._emitter.declaration(op)
             for op in self._module.ops
-            if isinstance(op, FuncOp) and op.sym_name.data in called
+            if isinstance(op, FuncOp) and op.sym_name.data in called and op not in part.functions
         ]
-        declarations += [self._declarations[name] for name in sorted(called & self._declarations.keys())]
-        return hidden(module_text([*variables.values(), *declarations, *part.texts], part.brought))
-
-
-def _by_passes(function: EmittedFunction) -> dict[Passes, list[str]]:
-    """The texts of a function by the passes that they are for."""
-    texts: dict[Passes, list[str]] = {}
-    for text in function.texts:
-        is_straight = passes_of(text.partition("\n")[0]) is Passes.STRAIGHT
-        texts.setdefault(Passes.STRAIGHT if is_straight else Passes(function.attributes), []).append(text)
-    return texts
+        texts = [function.text for function in part.functions.values()]
+        parts = [function.parts for function in part.functions.values()]
+        return hidden(module_text([*variables.values(), *declarations, *texts], parts))
 
 
 class Workers:
@@ -220,9 +200,9 @@ def _compiled(text: str, target: Target) -> bytes:
 def _compiled_part(text: str, target: Target, passes: Passes) -> bytes:
     from llvmlite import binding
 
-    machine = target_machine(target, 0 if passes is Passes.STRAIGHT else 2)
+    machine = target_machine(target)
     module = parsed(text, target, machine, binding.create_context())
-    if passes in (Passes.ALL, Passes.FEW):
+    if passes is not Passes.NONE:
         builder = pass_builder(machine)
         manager = pass_manager(passes, builder)
         run_passes(manager, module, builder)

@@ -1,8 +1,7 @@
 """LLVM IR text in parts, by which of LLVM's passes are run on its functions: all, few or none.
 
-The attributes that `emit_llvm` gives a function say which: `#1` if it shall be left alone, `#2` if few passes do, `#3`
-if it is straight. Each part is a module by itself that declares what it calls of the others; linked together they are
-the text again.
+The attributes that `emit_llvm` gives a function say which: `#1` if it shall be left alone, `#2` if few passes do. Each
+part is a module by itself that declares what it calls of the others; linked together they are the text again.
 """
 
 from __future__ import annotations
@@ -18,9 +17,6 @@ class Passes(Enum):
     ALL = "#0"
     FEW = "#2"
     NONE = "#1"
-    STRAIGHT = "#3"
-    """None, and of those that generate code as few as can be: all of them take half a millisecond for a function of any
-    size, and find nothing to improve where addresses are passed on."""
 
 
 _REFERENCE = re.compile(r"@([\w.$-]+|\"[^\"]*\")")
@@ -39,16 +35,14 @@ class _Text:
 def split(text: str) -> dict[Passes, str]:
     """The functions in modules by the passes that are run on them; what has nothing in it is left out.
 
-    A function that reads a variable of the module is among those for which all passes are, which defines the variables;
-    one that is straight is where others are that little is done to.
+    A function that reads a variable of the module is among those for which all passes are, which defines the variables.
     """
     lines = _read(text)
     names: dict[Passes, set[str]] = {passes: set() for passes in Passes}
     for name, body in lines.functions.items():
-        names[Passes.ALL if _references(body) & lines.variables.keys() else passes_of(body[0])].add(name)
-    straight = names.pop(Passes.STRAIGHT)
-    names[next((passes for passes in (Passes.NONE, Passes.FEW) if names[passes]), Passes.ALL)] |= straight
-    taken = [passes for passes in names if names[passes]]
+        passes = _passes(body[0])
+        names[Passes.ALL if _references(body) & lines.variables.keys() else passes].add(name)
+    taken = [passes for passes in Passes if names[passes]]
     if len(taken) < 2:
         return dict.fromkeys(taken or [Passes.ALL], text)
     return {
@@ -57,8 +51,8 @@ def split(text: str) -> dict[Passes, str]:
     }
 
 
-def passes_of(header: str) -> Passes:
-    """Those of a function whose definition starts with the line `header`."""
+def _passes(header: str) -> Passes:
+    """Of a function whose definition starts with `header`."""
     return next((passes for passes in Passes if header.endswith(f" {passes.value} {{")), Passes.ALL)
 
 
@@ -70,15 +64,15 @@ def _read(text: str) -> _Text:
             if line.strip() == "}":
                 body = []
         elif line.startswith("define "):
-            body = lines.functions[name_of(line)] = [line]
+            body = lines.functions[_name(line)] = [line]
         elif line.startswith("@"):
-            lines.variables[name_of(line)] = line
+            lines.variables[_name(line)] = line
         else:
             lines.common.append(line)
     return lines
 
 
-def name_of(line: str) -> str:
+def _name(line: str) -> str:
     """What a line defines; a line that LLVM will refuse stands for itself."""
     found = _REFERENCE.search(line)
     return line if found is None else found[1]
@@ -102,11 +96,11 @@ def _module(lines: _Text, names: set[str], variables: list[str]) -> str:
     """The functions `names` as a module of their own; both modules see each other's functions, nobody else does."""
     defined = [lines.functions[name] for name in lines.functions if name in names]
     called = {name: None for body in defined for name in sorted(_references(body) & lines.functions.keys() - names)}
-    declared = [declaration(lines.functions[name][0]) for name in called]
+    declared = [_declaration(lines.functions[name][0]) for name in called]
     bodies = ["\n".join([hidden(body[0]), *body[1:]]) for body in defined]
     return "\n".join([*variables, *bodies, *declared, *lines.common, ""])
 
 
-def declaration(header: str) -> str:
-    """That of a function whose definition starts with the line `header`, for modules that it is linked with."""
+def _declaration(header: str) -> str:
+    """Of a function whose definition starts with `header`."""
     return hidden(header).replace("define", "declare", 1).rstrip().removesuffix("{")
