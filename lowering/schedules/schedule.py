@@ -130,7 +130,7 @@ def prepare_kernel(function: func.FuncOp, machine: Machine) -> Kernel:
     values: dict[SSAValue, SSAValue] = {}
     trial = function.clone(values)
     turn_rows(read_kernel(trial), [values[buffer] for buffer in buffers])
-    kernel = read_kernel(trial)
+    kernel = without_padding(read_kernel(trial))
     shared = shared_loops(kernel)
     if any(map(is_contraction, kernel.statements)):
         strips = decide_strips(kernel, shared, machine) if shared else None
@@ -140,7 +140,7 @@ def prepare_kernel(function: func.FuncOp, machine: Machine) -> Kernel:
     if suits:
         function.detach_region(function.body)
         function.add_region(trial.detach_region(trial.body))
-        return read_kernel(function)
+        return without_padding(read_kernel(function))
     return before
 
 

@@ -67,3 +67,17 @@ def test_any_constant_on_any_side(low: tuple[int, int], high: tuple[int, int]) -
     padded = functional.pad(torch.tensor(x[:, :, 0]), sides, value=1.5)
     expected = functional.conv2d(padded, torch.tensor(weight[:, :, 0]), groups=4)
     np.testing.assert_allclose(result[:, :, 0], expected.numpy(), rtol=1e-12, atol=1e-12)
+
+
+def test_padded_rows_that_become_columns() -> None:
+    """What is read with padding is so where schedules are decided as well."""
+    shapes = [(250, 1, 14), (1, 1, 5), (64, 1, 1), (64, 1), (20, 64, 3)]
+    arrays = [np.random.default_rng(n).standard_normal(shape, np.float32) for n, shape in enumerate(shapes)]
+
+    def network(of: Any, x: Any, first: Any, second: Any, shift: Any, third: Any) -> Any:
+        return of.conv1d(of.conv1d(of.conv1d(x, first, dilation=2), second) + shift, third, padding=1)
+
+    x, *weights = arrays
+    found = tenon.jit(lambda x: network(tenon, x, *weights))(x)
+    expected = network(torch.nn.functional, *[torch.from_numpy(array).double() for array in arrays])
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
