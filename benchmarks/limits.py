@@ -10,6 +10,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -24,8 +25,25 @@ ROUNDS = 15
 LEVELS = {"L2": 1 << 18, "L3": 6 << 20, "memory": 128 << 20}
 """Bytes that a copy reads, and so many it writes, for the figures that are printed."""
 
-_FEATURES = {"bf16": "avx512bf16", "i8": "avx512vnni"}
-_TILE_FEATURES = {"bf16": "amx-bf16", "i8": "amx-int8"}
+
+@dataclass(frozen=True)
+class _Dots:
+    """Sums of products of narrow numbers: what a processor has for them in vectors and in tile registers."""
+
+    feature: str
+    instruction: str
+    result: str
+    operand: str
+    group: int
+    """Products in each element of a result."""
+    tile_feature: str
+    tile_instruction: str
+
+
+_DOTS = {
+    "bf16": _Dots("avx512bf16", "avx512bf16.dpbf16ps", "<16 x float>", "<32 x bfloat>", 2, "amx-bf16", "tdpbf16ps"),
+    "i8": _Dots("avx512vnni", "avx512.vpdpbusd", "<16 x i32>", "<64 x i8>", 4, "amx-int8", "tdpbssd"),
+}
 _linkers: list[Any] = []
 
 
@@ -64,38 +82,35 @@ def _chains(accumulator: str, operand: str, step: str, zero: str) -> str:
     return "\n".join([*lines, "  ret void\n}\n"])
 
 
-def _tile_products(kind: str) -> tuple[str, int]:
+def _tile_products(dots: _Dots) -> tuple[str, int]:
     """The same with matrices in tile registers, two rows by two columns of which share their factors."""
-    instruction = {"bf16": "tdpbf16ps", "i8": "tdpbssd"}[kind]
     words = (1, 0, 0, 0, *[64 << 16 | 64] * 4, 0, 0, 0, 0, *[0x10101010] * 2, 0, 0)
     lines = ["@shape = constant [16 x i32] [" + ", ".join(f"i32 {word}" for word in words) + "], align 64"]
+    product = f"void @llvm.x86.{dots.tile_instruction}"
     lines += [f"declare void @llvm.x86.{name}" for name in ("ldtilecfg(ptr)", "tilezero(i8)", "tilerelease()")]
-    lines += [f"declare void @llvm.x86.{instruction}(i8, i8, i8)", "define void @run(i64 %n, ptr %memory) {\nentry:"]
+    lines += [f"declare {product}(i8, i8, i8)", "define void @run(i64 %n, ptr %memory) {\nentry:"]
     lines.append("  call void @llvm.x86.ldtilecfg(ptr @shape)")
     lines += [f"  call void @llvm.x86.tilezero(i8 {tile})" for tile in range(8)]
     lines.append("  br label %loop\nloop:\n  %i = phi i64 [0, %entry], [%next, %loop]")
     pairs = [(row, column) for row in (4, 5) for column in (6, 7)]
-    lines += [f"  call void @llvm.x86.{instruction}(i8 {k}, i8 {r}, i8 {c})" for k, (r, c) in enumerate(pairs)]
+    lines += [f"  call {product}(i8 {k}, i8 {row}, i8 {column})" for k, (row, column) in enumerate(pairs)]
     lines += [_advance(1), "  call void @llvm.x86.tilerelease()\n  ret void\n}\n"]
-    return "\n".join(lines), 2 * len(pairs) * 16 * 16 * (64 // {"bf16": 2, "i8": 1}[kind])
+    return "\n".join(lines), 2 * len(pairs) * 16 * 16 * 16 * dots.group
 
 
 def _multiply_add_loops(kind: str) -> list[tuple[str, int]]:
     """LLVM IR, and operations per step, of every form of a multiply-add that may be the fastest one."""
     features = binding.get_host_cpu_features()
     loops: list[tuple[str, int]] = []
-    if features.get(_TILE_FEATURES.get(kind, ""), False) and may_use_tiles():
-        loops.append(_tile_products(kind))
-    if kind == "bf16":
-        name, result, operand = "llvm.x86.avx512bf16.dpbf16ps.512", "<16 x float>", "<32 x bfloat>"
+    if (dots := _DOTS.get(kind)) is not None:
+        name, result, operand = f"llvm.x86.{dots.instruction}.512", dots.result, dots.operand
         call = f"call {result} @{name}({result} {{}}, {operand} %x, {operand} %x)"
         loop = _chains(result, operand, call, "zeroinitializer")
-        return [*loops, (f"declare {result} @{name}({result}, {operand}, {operand})\n{loop}", 64 * ACCUMULATORS)]
-    if kind == "i8":
-        name, result, operand = "llvm.x86.avx512.vpdpbusd.512", "<16 x i32>", "<64 x i8>"
-        call = f"call {result} @{name}({result} {{}}, {operand} %x, {operand} %x)"
-        loop = _chains(result, operand, call, "zeroinitializer")
-        return [*loops, (f"declare {result} @{name}({result}, {operand}, {operand})\n{loop}", 128 * ACCUMULATORS)]
+        declared = f"declare {result} @{name}({result}, {operand}, {operand})\n"
+        loops.append((declared + loop, 2 * 16 * dots.group * ACCUMULATORS))
+        if features.get(dots.tile_feature, False) and may_use_tiles():
+            loops.append(_tile_products(dots))
+        return loops
     scalar, bits = {"f32": ("float", 32), "f64": ("double", 64)}[kind]
     for register in (512, 256, 128):
         if not features.get({512: "avx512f", 256: "avx2"}.get(register, ""), register == 128):
@@ -135,8 +150,8 @@ def peak(kind: str, threads: int) -> float | None:
     """Operations per second (a multiply-add counts as two) with operands of `kind`: f32, f64, bf16 or i8 (dot products
     into f32 and i32); `None` where the processor has no such instruction.
     """
-    feature = _FEATURES.get(kind)
-    if feature is not None and not binding.get_host_cpu_features().get(feature, False):
+    dots = _DOTS.get(kind)
+    if dots is not None and not binding.get_host_cpu_features().get(dots.feature, False):
         return None
     best = 0.0
     for text, operations in _multiply_add_loops(kind):
