@@ -120,18 +120,15 @@ def sorted_places(x: Value, descending: bool) -> Value:
 def _ordered(x: Value, descending: bool) -> Value:
     """Integers (i64) that stand in the order of the elements of `x`."""
     lowest = 1 << (bit_width(x.element_type) - 1)
+    bits = ops.bitcast(x, dtype=bits_type(x.element_type))
+    if is_unsigned(x.element_type):
+        bits = ops.bitwise_xor(bits, -lowest)
+    in_order = ops.cast(bits, dtype=i64)
     if is_float(x.element_type):
         # A sign and a magnitude; a zero has no sign, and a NaN is the largest.
-        bits = ops.cast(ops.bitcast(x, dtype=bits_type(x.element_type)), dtype=i64)
-        magnitude = ops.bitwise_and(bits, lowest - 1)
-        in_order = ops.select(bits < 0, -magnitude, magnitude)
+        magnitude = ops.bitwise_and(in_order, lowest - 1)
+        in_order = ops.select(in_order < 0, -magnitude, magnitude)
         in_order = ops.select(x == x, in_order, lowest - 1)
-    elif bit_width(x.element_type) == _WORD_BITS:
-        in_order = ops.bitcast(x, dtype=i64)
-        if is_unsigned(x.element_type):
-            in_order = ops.bitwise_xor(in_order, -lowest)
-    else:
-        in_order = ops.cast(x, dtype=i64) - (lowest if is_unsigned(x.element_type) else 0)
     return ops.bitwise_not(in_order) if descending else in_order
 
 
