@@ -1,4 +1,4 @@
-// RUN: tenon-opt %s -p canonicalize,cse --split-input-file | filecheck %s --check-prefix SPLIT
+// RUN: tenon-opt %s -p canonicalize,cse --split-input-file | filecheck %s
 // RUN: tenon-opt %s -p canonicalize,cse --split-input-file --print-ir-after-all -o %t 2>&1 | filecheck %s --check-prefix AFTER
 // RUN: tenon-opt %s -p canonicalize,cse --split-input-file --verify-each --timing -o %t 2>&1 | filecheck %s --check-prefix TIMING
 // RUN: not tenon-opt %s -p fues 2>&1 | filecheck %s --check-prefix NAME
@@ -18,11 +18,11 @@ func.func @first(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 func.func @first() {
   func.return
 }
-// SPLIT:       func.func @first(%x: tensor<4xf32>)
-// SPLIT-NEXT:    %b = tenon.exp %x
-// SPLIT-NEXT:    func.return %b, %b
-// SPLIT:       {{//}} -----
-// SPLIT:       func.func @first() {
+// CHECK:       func.func @first(%x: tensor<4xf32>)
+// CHECK-NEXT:    %b = tenon.exp %x
+// CHECK-NEXT:    func.return %b, %b
+// CHECK:       {{//}} -----
+// CHECK:       func.func @first() {
 
 // AFTER:       {{-----//}} IR after canonicalize //----- //
 // AFTER:         %b = tenon.exp %x
