@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,8 @@ def differentiate(
         known = backward_of_known(root, given[0], kind._new, wanted, retain=bool(retain))
         if known is not None:
             return dict(known)
-    known = partial(ends_of_known, wanted) if is_plain and all(seed._source is None for seed in given) else None
+    is_known = is_plain and wanted is None and all(seed._source is None for seed in given)
+    known = ends_of_known if is_known else None
     how = Gradients(_pull_recorded if recorded else pulled_back, lambda a, b: a + b, hooked, known, recorded)
     with (enable_grad if recorded else no_grad)():
         return gradients_of(roots, given, how, wanted, retain=recorded if retain is None else retain)

@@ -121,10 +121,10 @@ def backward_of_known(
     return made
 
 
-def ends_of_known(wanted: Set[Source] | None, root: Source, seed: Any) -> list[tuple[Source, Any]] | None:
-    """The same for a part of a tape, without hooks of its ends, down to these: leaves, those that are `wanted` if that
-    is given, and results of calls whose gradients Python finds."""
-    if type(root) is not Node or wanted is not None:
+def ends_of_known(root: Source, seed: Any) -> list[tuple[Source, Any]] | None:
+    """The same for a part of a tape, without hooks of its ends, down to these: leaves, and results of calls whose
+    gradients Python finds."""
+    if type(root) is not Node:
         return None
     found = _found(root, seed, seed._new, None, retain=True, is_part=True)
     return None if found is None or isinstance(found, list) else [*_gradients(*found, seed)]
@@ -171,12 +171,7 @@ def _found(
         known.unused = 0
     else:
         is_long = len(nodes) >= _LONG and not (is_part or checks_gradients())
-        if (
-            is_long
-            and not is_part
-            and sum(other.unused for other in _KNOWN.values()) >= _WASTED
-            and _SEEN.get(key) is None
-        ):
+        if is_long and sum(other.unused for other in _KNOWN.values()) >= _WASTED and _SEEN.get(key) is None:
             _SEEN[key] = tuple([node.call for node in nodes])
             return _by_calls(root, seed, new, wanted, retain=retain)
         if len(_KNOWN) >= _MOST:
