@@ -130,6 +130,11 @@ def _take_apart_sequence(node: Sequence[Any]) -> tuple[tuple[str, ...], Sequence
     return getattr(node, "_fields", None) or _indices(len(node)), node, ()
 
 
+def is_named_tuple(kind: type) -> bool:
+    """Whether a class is one of tuples whose items have names."""
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
 def like_sequence(kind: type, items: Sequence[Any]) -> Any:
     """A list or a tuple of a class, which may be a named one, of these items."""
     return kind(*items) if hasattr(kind, "_fields") else kind(items)

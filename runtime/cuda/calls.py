@@ -20,7 +20,7 @@ from tenon.dialects.support.donation import GIVEN
 from tenon.dialects.support.user_place import user_place
 from tenon.passes.machine import GPU
 from tenon.runtime.arguments.arguments import Static
-from tenon.runtime.arguments.tree import Structure, layout
+from tenon.runtime.arguments.tree import Structure, is_named_tuple, layout
 from tenon.runtime.call.donation import Donated
 from tenon.runtime.call.steps import is_unchanging
 from tenon.runtime.epoch import EPOCH
@@ -295,7 +295,7 @@ class _Writer:
         children = [self._tree(child, arrays) for child in structure.children]
         if kind is tuple:
             return f"({''.join(child + ', ' for child in children)})"
-        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        if is_named_tuple(kind):
             return f"{self.constant(kind)}({', '.join(children)})"
         if kind is list:
             return f"[{', '.join(children)}]"

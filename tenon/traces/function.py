@@ -23,7 +23,7 @@ from tenon.dialects.support.user_place import shown
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.eager.modes import MODE, WAITING, is_traced
 from tenon.eager.recording import Stored
-from tenon.runtime.arguments.tree import tell_by_identity
+from tenon.runtime.arguments.tree import is_named_tuple, tell_by_identity
 from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.evaluate import find_function
@@ -179,7 +179,7 @@ def _is_data(leaf: Any) -> bool:
 def _take_apart(tree: Any, leaves: list[Any]) -> Hashable:
     """The leaves of arguments, and what tells these from others: types of data, and the identity of objects."""
     kind = type(tree)
-    if kind is tuple or kind is list or _is_named(kind):
+    if kind is tuple or kind is list or is_named_tuple(kind):
         return kind, *[_take_apart(item, leaves) for item in tree]
     if kind is dict:
         return kind, *[(key, _take_apart(item, leaves)) for key, item in tree.items()]
@@ -206,7 +206,7 @@ def _put_together(tree: Any, remaining: Any) -> Any:
     kind = type(tree)
     if kind is tuple or kind is list:
         return kind([_put_together(item, remaining) for item in tree])
-    if _is_named(kind):
+    if is_named_tuple(kind):
         return kind(*[_put_together(item, remaining) for item in tree])
     if kind is dict:
         return {key: _put_together(item, remaining) for key, item in tree.items()}
@@ -217,13 +217,9 @@ def _containers(tree: Any) -> Iterator[Any]:
     """The lists and dicts of arguments."""
     if type(tree) in (list, dict):
         yield tree
-    if type(tree) in (list, dict, tuple) or _is_named(type(tree)):
+    if type(tree) in (list, dict, tuple) or is_named_tuple(type(tree)):
         for item in tree.values() if type(tree) is dict else tree:
             yield from _containers(item)
-
-
-def _is_named(kind: type) -> bool:
-    return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
 def _aliases(leaves: list[Any]) -> Hashable:
