@@ -35,10 +35,9 @@ class TensorGuards(Guards):
     def add_data(self, place: Place, value: Any) -> None:
         """Have an array or a number of the same type in a place."""
         if type(value) is float:
-            check = f"type({self._names.read(place)}) is float"
-            self.add(place.name, check, guard_at(place, Test.kind, float))
-            return
-        self._add_fitting(place, value._array if isinstance(value, Stored) else value)
+            self.add_kind(place, float)
+        else:
+            self._add_fitting(place, value._array if isinstance(value, Stored) else value)
 
     def add_replaced(self, place: Place, tensor: Any, captured: set[int]) -> None:
         """Have a tensor of the same type in a place, which shares its memory with none that the program knows."""

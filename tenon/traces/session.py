@@ -16,7 +16,7 @@ from weakref import ref
 import numpy as np
 
 from tenon.dialects.definition.operands import to_value
-from tenon.dialects.definition.value import TracedValueError, Value
+from tenon.dialects.definition.value import Value
 from tenon.eager.changes import is_private, sharing
 from tenon.eager.modes import TRACING
 from tenon.eager.parameters import adopt
@@ -339,4 +339,4 @@ def _shown(base: Any, links: Sequence[Link]) -> Any:
     return value
 
 
-__all__ = ["Input", "Session", "TraceError", "TracedValueError", "root"]
+__all__ = ["Input", "Session", "root"]
