@@ -16,11 +16,8 @@ import numpy as np
 
 from tenon.runtime.call.entry_words import Guard
 from tenon.runtime.call.layout import Load, Test
-from tenon.runtime.reads.places import ItemPlace, Place, made_of
+from tenon.runtime.reads.places import GONE, MISSING, Place, made_of
 from tenon.runtime.reads.reads import Reads
-
-GONE = (KeyError, IndexError, AttributeError, ValueError, TypeError)
-"""What is raised where a place is not there any more."""
 
 
 class Names:
@@ -93,8 +90,7 @@ class Guards:
             name = f"the code or the defaults of {function.__name__}"
             self.add(name, f"{of(is_made_of)}({of(function)}, {of(parts)})", guard)
         for place in reads.absent:
-            guard = guard_at(place, Test.absent, None)
-            self.add(place.name, f"{place.key!r} not in {of(place.container)}", guard)
+            self.add(place.name, f"{of(place)}.found() is {of(MISSING)}", guard_at(place, Test.absent, None))
         for place, array in reads.arrays:
             self.add_array(place, array, kept[id(array)])
 
@@ -173,7 +169,7 @@ def guard_at(place: Place | None, test: Test, expected: Any, itself: Any = None,
     """A check of what is in a place, or of an object itself; `None` where native code does not find it."""
     if place is None:
         return Guard(Load.constant, test, itself, index=index, expected=expected)
-    if isinstance(place, ItemPlace):
+    if place.path:
         return None
     container = place.container
     if isinstance(container, CellType):

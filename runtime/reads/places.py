@@ -5,30 +5,59 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import MutableMapping, MutableSequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CellType, FunctionType
 from typing import Any
+
+from tenon.runtime.arguments.tree import like_sequence
+
+GONE = (KeyError, IndexError, AttributeError, ValueError, TypeError)
+"""What is raised where a place is not there any more."""
+MISSING = object()
+"""What is in a place that is not there."""
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """`container[key]`, an attribute `key` of an object, or what a cell holds; `name` is as errors say it."""
+    """`container[key]`, an attribute `key` of an object, or what a cell holds; `name` is as errors say it.
+
+    With a `path` of keys, what is at its end in the tuple, list or dict that is there; another one is put there when
+    that is set.
+    """
 
     container: Any
     key: Any
     name: str
     is_attribute: bool = False
+    path: tuple[Any, ...] = ()
 
     def is_at(self, container: Any, key: Any) -> bool:
         """Whether this is the place of that key in that very container."""
         return self.container is container and self.key == key
 
+    def item(self, key: Any) -> Place:
+        """The place of an item of what is here."""
+        return replace(self, name=named(self.name, key), path=(*self.path, key))
+
     def get(self) -> Any:
+        return functools.reduce(operator.getitem, self.path, self.whole())
+
+    def found(self) -> Any:
+        """What is here; `MISSING` for nothing."""
+        try:
+            return self.get()
+        except GONE:
+            return MISSING
+
+    def whole(self) -> Any:
+        """What the path begins in."""
         if isinstance(self.container, CellType):
             return self.container.cell_contents
         return getattr(self.container, self.key) if self.is_attribute else self.container[self.key]
 
     def set(self, value: Any) -> None:
+        if self.path:
+            value = _replaced(self.whole(), self.path, value)
         if isinstance(self.container, CellType):
             self.container.cell_contents = value
         elif self.is_attribute:
@@ -37,32 +66,21 @@ class Place:
         else:
             self.container[self.key] = value
 
+    def clear(self) -> None:
+        """Have nothing be here."""
+        if isinstance(self.container, CellType):
+            del self.container.cell_contents
+        elif self.is_attribute:
+            delattr(self.container, self.key)
+        else:
+            del self.container[self.key]
+
     def expression(self, container: str, key: str) -> str:
         """Code that reads the place, for names that the container and the key have there."""
+        path = "".join([f"[{step!r}]" for step in self.path])
         if isinstance(self.container, CellType):
-            return f"{container}.cell_contents"
-        return f"getattr({container}, {key})" if self.is_attribute else f"{container}[{key}]"
-
-
-@dataclass(frozen=True, eq=False)
-class ItemPlace(Place):
-    """What is at the end of a `path` of keys in a tuple, list or dict that is in a place, which gets another one when
-    that is set."""
-
-    path: tuple[int | str, ...] = ()
-
-    def whole(self) -> Any:
-        """What is in the place."""
-        return super().get()
-
-    def get(self) -> Any:
-        return functools.reduce(operator.getitem, self.path, self.whole())
-
-    def set(self, value: Any) -> None:
-        super().set(_replaced(self.whole(), self.path, value))
-
-    def expression(self, container: str, key: str) -> str:
-        return super().expression(container, key) + "".join([f"[{step!r}]" for step in self.path])
+            return f"{container}.cell_contents{path}"
+        return f"getattr({container}, {key}){path}" if self.is_attribute else f"{container}[{key}]{path}"
 
 
 def _replaced(tree: Any, path: tuple[Any, ...], value: Any) -> Any:
@@ -71,9 +89,7 @@ def _replaced(tree: Any, path: tuple[Any, ...], value: Any) -> Any:
         return value
     items = dict(tree) if isinstance(tree, dict) else [*tree]
     items[path[0]] = _replaced(items[path[0]], path[1:], value)
-    if isinstance(tree, tuple):
-        return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
-    return items
+    return items if isinstance(items, dict) else like_sequence(type(tree), items)
 
 
 def traced_numbers(value: Any) -> tuple[str, ...] | None:
@@ -83,12 +99,11 @@ def traced_numbers(value: Any) -> tuple[str, ...] | None:
     return None if names is None else names(value)
 
 
-def item_places(place: Place, value: Any) -> list[ItemPlace]:
+def item_places(place: Place, value: Any) -> list[Place]:
     """The places of the items of what is in a place, if that is a tuple of floats; of anything else, none."""
     if type(value) is not tuple or any(type(item) is not float for item in value):
         return []
-    names = [named(place.name, index) for index in range(len(value))]
-    return [ItemPlace(place.container, place.key, name, place.is_attribute, (i,)) for i, name in enumerate(names)]
+    return [place.item(index) for index in range(len(value))]
 
 
 class Holder:
@@ -101,11 +116,6 @@ class Holder:
 
     def _content(self) -> dict[Any, Any]:
         held = self.container
-        if isinstance(held, CellType):
-            try:
-                return {None: held.cell_contents}
-            except ValueError:
-                return {}
         return dict(held) if isinstance(held, MutableMapping) else dict(enumerate(held))
 
     def changes(self) -> list[tuple[Any, Any, Any]]:
@@ -118,10 +128,7 @@ class Holder:
     def restore(self) -> None:
         """Give the container back what it held."""
         held: Any = self.container
-        if isinstance(held, CellType):
-            if self.before:
-                held.cell_contents = self.before[None]
-        elif isinstance(held, MutableMapping):
+        if isinstance(held, MutableMapping):
             for key in [key for key in held if key not in self.before]:
                 del held[key]
             for key, value in self.before.items():
@@ -136,45 +143,26 @@ class Holder:
         return Place(self.container, key, named(self.name, key))
 
 
-class Variable(Holder):
-    """One global variable."""
+class OnePlace(Holder):
+    """One place: a global variable, the variable of a closure, an attribute of a class or one in a slot."""
 
-    def __init__(self, container: dict[str, Any], name: str) -> None:
-        self._key = name
-        super().__init__(container, "")
-
-    def _content(self) -> dict[Any, Any]:
-        return {self._key: self.container[self._key]} if self._key in self.container else {}
-
-    def restore(self) -> None:
-        if not self.before:
-            self.container.pop(self._key, None)
-        self.container.update(self.before)
-
-
-class Attribute(Holder):
-    """One attribute of a class, or of an object that has it in a slot."""
-
-    def __init__(self, container: Any, key: str, name: str) -> None:
-        self._key = key
-        super().__init__(container, name)
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        super().__init__(place.container, place.name)
 
     def _content(self) -> dict[Any, Any]:
-        found = getattr(self.container, self._key, MISSING)
-        return {} if found is MISSING else {self._key: found}
+        found = self._place.found()
+        return {} if found is MISSING else {self._place.key: found}
 
     def restore(self) -> None:
-        if self.changes() and self.before:
-            self.place(self._key).set(self.before[self._key])
-        elif self.changes():
-            delattr(self.container, self._key)
+        for _, old, _ in self.changes():
+            if old is MISSING:
+                self._place.clear()
+            else:
+                self._place.set(old)
 
     def place(self, key: Any) -> Place:
-        return Place(self.container, key, named(self.name, key), is_attribute=True)
-
-
-MISSING = object()
-"""What is in a place that is not there."""
+        return self._place
 
 
 def made_of(function: FunctionType) -> tuple[Any, ...]:

@@ -15,8 +15,8 @@ from typing import Any
 
 from tenon.runtime.arguments.arguments import Static
 from tenon.runtime.arguments.tree import Structure
-from tenon.runtime.reads.guards import GONE, Guards, content_of, is_fixed, is_made_of, same, same_array
-from tenon.runtime.reads.places import Place
+from tenon.runtime.reads.guards import Guards, content_of, is_fixed, is_made_of, same, same_array
+from tenon.runtime.reads.places import GONE, MISSING, Place
 from tenon.runtime.reads.reads import Reads, found_in
 from tenon.runtime.reads.seen import Seen
 
@@ -58,7 +58,7 @@ class Reading:
         reads.lengths = [(held, count) for held, count in reads.lengths if len(held) == count and id(held) not in moved]
         reads.keys = [(held, keys) for held, keys in reads.keys if tuple(held) == keys]
         reads.functions = [(function, parts) for function, parts in reads.functions if is_made_of(function, parts)]
-        reads.absent = [place for place in reads.absent if place.key not in place.container]
+        reads.absent = [place for place in reads.absent if place.found() is MISSING]
         reads.collections = [
             now for now, before in zip(reads.collections, self._collections, strict=True) if content_of(now) == before
         ]

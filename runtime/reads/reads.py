@@ -28,7 +28,7 @@ from tenon.runtime.arguments.tree import Structure, is_node
 from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.reads.code import asked_of, asked_of_self, slots_of, texts_of
 from tenon.runtime.reads.libraries import is_library, is_library_class
-from tenon.runtime.reads.places import Attribute, Holder, Place, Variable, item_places, made_of, named, traced_numbers
+from tenon.runtime.reads.places import Holder, OnePlace, Place, item_places, made_of, named, traced_numbers
 
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, enum.Enum, slice, range)
 _NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
@@ -67,7 +67,7 @@ class Reads:
         self.functions: list[tuple[types.FunctionType, tuple[Any, ...]]] = []
         """Functions, and what each is made of."""
         self.absent: list[Place] = []
-        """Places in which there was nothing."""
+        """Variables that had no value."""
         self.collections: list[Any] = []
         """Sets, and bytes and numbers that may change: what is in them counts as it was."""
         self.data: list[tuple[Place, Any, bool]] = []
@@ -170,8 +170,9 @@ class Reads:
         elif not is_special and callable(member):
             self._visit(member, Place(vars(base), name, text), name)
         elif not is_special and not hasattr(member, "__get__"):
-            self.holders[id(base), name] = holder = Attribute(base, name, base.__name__)
-            self._visit(member, holder.place(name), name)
+            place = Place(base, name, named(base.__name__, name), is_attribute=True)
+            self.holders[id(base), name] = OnePlace(place)
+            self._visit(member, place, name)
 
     def _visit(self, value: Any, place: Place | None, name: str, *, data: Any = None) -> None:
         """Note what is in a place; `data` is the names of numbers that are inputs, in the state of Tenon's objects."""
@@ -266,17 +267,18 @@ class Reads:
 
     def _add_variable(self, variables: dict[str, Any], key: str, name: str) -> None:
         if (id(variables), key) not in self._variables:
-            self._variables[id(variables), key] = Variable(variables, key)
+            self._variables[id(variables), key] = OnePlace(Place(variables, key, key))
             if key in variables:
                 self._visit(variables[key], Place(variables, key, name), name)
             else:
                 self.absent.append(Place(variables, key, name))
 
     def _add_container(self, value: Any, name: str, data: Any) -> None:
-        holder = self.holders[id(value)] = Holder(value, name)
+        is_cell = isinstance(value, types.CellType)
+        holder = self.holders[id(value)] = OnePlace(Place(value, None, name)) if is_cell else Holder(value, name)
         if isinstance(value, dict):
             self.keys.append((value, tuple(value)))
-        elif not isinstance(value, types.CellType):
+        elif not is_cell:
             self.lengths.append((value, len(value)))
         for key, item in holder.before.items():
             self._visit(item, holder.place(key), named(name, key), data=data)
@@ -294,14 +296,13 @@ class Reads:
         is_whole = is_node(kind) or (is_own and self.has_inputs)
         data = traced_numbers(value) if self.has_inputs else None
         for slot in slots_of(kind):
-            if hasattr(value, slot):
-                if is_whole:
-                    place = Place(value, slot, named(name, slot), is_attribute=True)
-                    self._visit(getattr(value, slot), place, named(name, slot), data=data)
-                else:
-                    self._unasked.append((None, value, slot, name))
+            place = Place(value, slot, named(name, slot), is_attribute=True)
+            if not hasattr(value, slot):
+                self.holders[id(value), slot] = OnePlace(place)
+            elif is_whole:
+                self._visit(getattr(value, slot), place, place.name, data=data)
             else:
-                self.holders[id(value), slot] = Attribute(value, slot, name)
+                self._unasked.append((None, value, slot, name))
         if not isinstance(attributes, dict):
             return
         holder = self.holders[id(attributes)] = Holder(attributes, name)
@@ -321,8 +322,9 @@ class Reads:
         if holder is not None:
             self._visit(holder.before[key], holder.place(key), named(name, key))
         else:
-            found = self.holders[id(owner), key] = Attribute(owner, key, name)
-            self._visit(getattr(owner, key), found.place(key), named(name, key))
+            place = Place(owner, key, named(name, key), is_attribute=True)
+            self.holders[id(owner), key] = OnePlace(place)
+            self._visit(getattr(owner, key), place, place.name)
 
     def _read_code(self, function: types.FunctionType) -> None:
         if (id(function), "") in self._members:
@@ -340,9 +342,7 @@ class Reads:
         for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             if id(cell) not in self.objects:
                 self.objects[id(cell)] = cell
-                holder = self.holders[id(cell)] = Holder(cell, variable)
-                if holder.before:
-                    self._visit(holder.before[None], holder.place(None), variable)
+                self._add_container(cell, variable, None)
         self._read_defaults(function)
         asked = [*asked_of(function.__code__)]
         self._names |= {name for name, _ in asked}

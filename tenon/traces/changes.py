@@ -17,10 +17,10 @@ import numpy as np
 from tenon.dialects.definition.value import Value
 from tenon.dialects.support.user_place import Place as Line
 from tenon.eager.recording import Stored
-from tenon.runtime.reads.guards import GONE, content_of, is_fixed, same_array
+from tenon.runtime.reads.guards import content_of, is_fixed, same_array
 from tenon.runtime.reads.libraries import is_library
-from tenon.runtime.reads.places import MISSING, Holder, ItemPlace, Place
-from tenon.traces.reads import NUMBERS, TensorReads
+from tenon.runtime.reads.places import MISSING, Holder, Place
+from tenon.traces.reads import NUMBERS, TensorReads, items_of
 from tenon.traces.stand_ins import INSTEAD, ChangeError, Counted, Growing, Key, TraceError, WrittenAgain, key_of
 
 
@@ -52,7 +52,7 @@ class Standing:
             place.set(of_lists.setdefault(id(held), Growing(held, place.name)))
         self.grown = [*of_lists.values()]
         for place in [*inputs, *[place for place, _ in (*reads.counted, *reads.grown)]]:
-            whole = place.whole() if isinstance(place, ItemPlace) else place.get()
+            whole = place.whole()
             self._standing[key_of(place)[:2]] = whole, _copied(whole)
 
     def changes(self) -> list[tuple[Place, Any]]:
@@ -68,9 +68,9 @@ class Standing:
         for holder in self._reads.held:
             for key, old, new in holder.changes():
                 place = holder.place(key)
-                standing, before = self._standing.get(key_of(place), (MISSING, None))
+                standing, before = self._standing_in(place)
                 if new is not standing or new is MISSING:
-                    is_known &= self._compare(holder, place, old, new, found)
+                    is_known &= self._compare(place, old, new, found)
                 elif not _is_one(new, before):
                     raise TraceError(f"{self._name} changes what is in {place.name}, and replaces it; do one of both")
         if not is_known:
@@ -95,20 +95,22 @@ class Standing:
             if content_of(held) != before:
                 yield held, before, f"a {type(held).__name__}"
 
-    def _input_in(self, place: Place) -> Any:
-        """What stands in a place."""
-        return self._standing.get(key_of(place), (MISSING, None))[0]
+    def _standing_in(self, place: Place) -> tuple[Any, Any]:
+        """What stands in a place, and a copy of it."""
+        return self._standing.get(key_of(place), (MISSING, None))
 
-    def _compare(self, holder: Holder, place: Place, old: Any, new: Any, found: list[tuple[Place, Any]]) -> bool:
+    def _compare(self, place: Place, old: Any, new: Any, found: list[tuple[Place, Any]]) -> bool:
         """Note what is in a place now; whether that it gets something else was known."""
         written = self._reads.written
+        # What was one of a few values is guarded, so that it can be set again.
+        is_one_of_few = old is None or old is MISSING or isinstance(old, bool | str)
         inner = self._reads.states.get(id(old))
-        if inner is not None and type(old) is type(new) and [*_items(new)] == [*inner.before]:
+        if inner is not None and type(old) is type(new) and [*items_of(new)] == [*inner.before]:
             # the state of an optimizer, whose containers stay while what is in them is another
             is_known = True
-            for key, value in _items(new).items():
-                if value is not inner.before[key] and value is not self._input_in(inner.place(key)):
-                    is_known &= self._compare(inner, inner.place(key), inner.before[key], value, self._of_states)
+            for key, value in items_of(new).items():
+                if value is not inner.before[key] and value is not self._standing_in(inner.place(key))[0]:
+                    is_known &= self._compare(inner.place(key), inner.before[key], value, self._of_states)
             return is_known
         if old is MISSING and isinstance(place.container, MutableSequence):
             if id(place.container) not in written.lists:
@@ -119,31 +121,26 @@ class Standing:
                 found.append((place, new))
                 return not written.add(place)
             return True
-        # What was one of a few values is guarded, so that it can be set again.
-        elif new is not MISSING and (has_traced(new) or old is None or old is MISSING or isinstance(old, bool | str)):
+        elif new is not MISSING and (is_one_of_few or has_traced(new)):
             found.append((place, new))
-            is_guarded = old is None or old is MISSING or isinstance(old, bool | str | int | float)
-            is_known = is_guarded or not written.add(place)
-            return is_known & self._compare_numbers(place, (), old, new)
+            is_known = is_one_of_few or isinstance(old, NUMBERS) or not written.add(place)
+            return is_known & self._compare_numbers(place, old, new)
         elif _is_same(old, new):
             return True
         raise ChangeError(
             f"{self._name} changes {place.name} from {_said(old)} to {_said(new)}",
-            ", which a program cannot do at each call; make it a tensor, do that outside, or run it in pieces with "
-            "tenon.trace(f, symbolic=False)",
+            f", which a program cannot do at each call; {INSTEAD}",
             place,
         )
 
-    def _compare_numbers(self, place: Place, path: tuple[Any, ...], old: Any, new: Any) -> bool:
+    def _compare_numbers(self, place: Place, old: Any, new: Any) -> bool:
         """Note the numbers in a tree that gets another one."""
-        if type(old) in NUMBERS and path and not _is_same(old, new):
-            return not self._reads.written.add(
-                ItemPlace(place.container, place.key, place.name, place.is_attribute, path)
-            )
-        olds, news = _items(old), _items(new)
+        if type(old) in NUMBERS and place.path and not _is_same(old, new):
+            return not self._reads.written.add(place)
+        olds, news = items_of(old), items_of(new)
         is_known = True
         for key in olds.keys() & news:
-            is_known &= self._compare_numbers(place, (*path, key), olds[key], news[key])
+            is_known &= self._compare_numbers(place.item(key), olds[key], news[key])
         return is_known
 
 
@@ -165,12 +162,7 @@ class LineOf:
         sys.settrace(self._outer)
 
     def _now(self) -> Any:
-        if self._watched is None:
-            return None
-        try:
-            return self._watched.get()
-        except GONE:
-            return MISSING
+        return None if self._watched is None else self._watched.found()
 
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
         return None if is_library(frame.f_globals.get("__name__")) else self._ran
@@ -198,21 +190,15 @@ def refill(held: Any, before: Any) -> None:
             held[... if isinstance(held, np.ndarray) else slice(None)] = before
 
 
-def _items(tree: Any) -> dict[Any, Any]:
-    if issubclass(type(tree), dict):
-        return tree
-    return dict(enumerate(tree)) if issubclass(type(tree), list | tuple) else {}
-
-
 def _copied(tree: Any) -> Any:
     """A copy of a tree, without what it was made of; leaves are the same."""
-    items = _items(tree)
+    items = items_of(tree)
     return {key: _copied(item) for key, item in items.items()} if items else tree
 
 
 def _is_one(tree: Any, copy: Any) -> bool:
     """Whether a tree has the very leaves that it had when it was copied."""
-    items = _items(tree)
+    items = items_of(tree)
     if not items:
         return tree is copy
     return type(copy) is dict and items.keys() == copy.keys() and all(_is_one(items[key], copy[key]) for key in items)
@@ -250,10 +236,8 @@ def _is_traced(value: Any) -> bool:
 
 def _leaves(tree: Any) -> Iterator[Any]:
     if issubclass(type(tree), dict | list | tuple):
-        for item in _items(tree).values():
+        for item in items_of(tree).values():
             yield from _leaves(item)
-    elif type(tree) in (Counted, Growing):
-        yield tree
     else:
         yield tree
         attributes = getattr(tree, "__dict__", None)

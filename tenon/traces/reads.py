@@ -14,7 +14,8 @@ from tenon.eager.changes import sharing
 from tenon.eager.recording import Stored
 from tenon.eager.tape import Leaf
 from tenon.nn.module import Module
-from tenon.runtime.reads.places import Holder, ItemPlace, Place, named
+from tenon.runtime.arguments.tree import is_named_tuple
+from tenon.runtime.reads.places import Holder, Place
 from tenon.runtime.reads.reads import Reads, found_in
 from tenon.traces.stand_ins import Written, key_of
 
@@ -98,29 +99,34 @@ class TensorReads(Reads):
             self.data.append((place, value, True))
         elif type(value) in NUMBERS and self.written.has(place):
             self.counted.append((place, value))
-        elif type(value) in (list, tuple, dict) or hasattr(value, "_fields"):
+        elif type(value) in (list, tuple, dict) or is_named_tuple(type(value)):
             return self._replace_items(value, place)
         else:
             return False
         return True
 
     def _replace_items(self, tree: Any, place: Place) -> bool:
-        items = tree if isinstance(tree, dict) else dict(enumerate(tree))
+        items = items_of(tree)
         if any(type(key) not in (int, str) for key in items):
             return False
         self.trees.append((place, tree))
-        path = place.path if isinstance(place, ItemPlace) else ()
         for key, item in items.items():
-            name = named(place.name, key)
-            inner = ItemPlace(place.container, place.key, name, place.is_attribute, (*path, key))
+            inner = place.item(key)
             if not self._replace(item, inner):
-                super()._visit(item, inner, name)
+                super()._visit(item, inner, inner.name)
         return True
+
+
+def items_of(tree: Any) -> dict[Any, Any]:
+    """What is in a dict, a list or a tuple, by keys; of anything else, and of what stands for a list, nothing."""
+    if issubclass(type(tree), dict):
+        return tree
+    return dict(enumerate(tree)) if issubclass(type(tree), list | tuple) else {}
 
 
 def _can_be_set(place: Place | None) -> bool:
     return place is not None and (
-        place.is_attribute or (isinstance(place.container, dict | list | CellType) and not isinstance(place, ItemPlace))
+        place.is_attribute or (isinstance(place.container, dict | list | CellType) and not place.path)
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from tenon.runtime.reads.places import ItemPlace, Place
+from tenon.runtime.reads.places import Place
 
 INSTEAD = "make it a tensor, do that outside, or run it in pieces with tenon.trace(f, symbolic=False)"
 
@@ -38,7 +38,7 @@ Key = tuple[Any, ...]
 
 def key_of(place: Place) -> Key:
     """What tells a place from others."""
-    return id(place.container), place.key, *(place.path if isinstance(place, ItemPlace) else ())
+    return id(place.container), place.key, *place.path
 
 
 @dataclass
@@ -71,9 +71,18 @@ class WrittenAgain(Exception):
 
 
 class _Unread:
-    """What stands for something that is not read."""
+    """What stands for something of a class that is not read."""
 
-    __slots__ = ()
+    __slots__ = ("_kind",)
+    _kind: type
+
+    @property
+    def __class__(self) -> Any:
+        return self._kind
+
+    @__class__.setter
+    def __class__(self, value: Any) -> None:
+        raise TypeError(f"what stands for an object of {self._kind.__name__} stays one")
 
     def __getattr__(self, name: str) -> NoReturn:
         if name[:1] == "_":
@@ -87,20 +96,12 @@ class _Unread:
 class Counted(_Unread):
     """A number in a place, with what was done to it: that is done at each call, to what is there then."""
 
-    __slots__ = ("_kind", "_steps", "place")
+    __slots__ = ("_steps", "place")
 
     def __init__(self, place: Place, kind: type, steps: tuple[Any, ...] = ()) -> None:
         self.place = place
         self._kind = kind
         self._steps = steps
-
-    @property
-    def __class__(self) -> Any:
-        return self._kind
-
-    @__class__.setter
-    def __class__(self, value: Any) -> None:
-        raise TypeError("the class of a number stays as it is")
 
     def replayed(self, number: Any) -> Any:
         """The number after what was done."""
@@ -124,17 +125,10 @@ class Growing(_Unread):
     __slots__ = ("_name", "items", "target")
 
     def __init__(self, target: Any, name: str) -> None:
+        self._kind = type(target)
         self.target = target
         self.items: list[Any] = []
         self._name = name
-
-    @property
-    def __class__(self) -> Any:
-        return type(self.target)
-
-    @__class__.setter
-    def __class__(self, value: Any) -> None:
-        raise TypeError("the class of a list stays as it is")
 
     def append(self, item: Any) -> None:
         self.items.append(item)

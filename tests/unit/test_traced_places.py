@@ -179,7 +179,10 @@ def plain(tree: Any) -> Any:
     return np.round(tree.tolist(), 4).tolist() if hasattr(tree, "tolist") else tree
 
 
-CASES = [replaced, exchanged, trees, counted, appended, told, of_set, of_closure, of_class, perturbed, shown_elsewhere]
+CASES = [
+    *[replaced, exchanged, trees, counted, appended, told, of_set, of_closure, of_class],
+    *[perturbed, shown_elsewhere],
+]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -372,6 +375,24 @@ def test_an_interrupt_while_all_is_put_back_leaves_no_stand_ins(monkeypatch: pyt
     with pytest.raises(KeyboardInterrupt):
         step()
     assert (kept["steps"], kept["x"].item()) == (0, 1.0)
+
+
+def test_a_trace_that_fails_leaves_a_variable_without_a_value() -> None:
+    held: Any
+
+    @tenon.trace
+    def function(x: Any) -> None:
+        nonlocal held
+        held = x * 2
+        raise ArithmeticError("given up")
+
+    def kept() -> Any:
+        return held
+
+    with pytest.raises(ArithmeticError, match="given up"):
+        function(tenon.tensor([1.0]))
+    with pytest.raises(NameError):
+        kept()
 
 
 def test_the_line_of_a_change_that_is_refused_is_named() -> None:
