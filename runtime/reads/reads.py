@@ -343,6 +343,8 @@ class Reads:
             if id(cell) not in self.objects:
                 self.objects[id(cell)] = cell
                 self._add_container(cell, variable, None)
+                if not self.holders[id(cell)].before:
+                    self.absent.append(Place(cell, None, variable))
         self._read_defaults(function)
         asked = [*asked_of(function.__code__)]
         self._names |= {name for name, _ in asked}

@@ -128,6 +128,20 @@ def of_closure(_: Any) -> Case:
     return function, lambda: (total, function.doubled)  # pyright: ignore[reportFunctionMemberAccess]
 
 
+def of_closure_without_value(_: Any) -> Case:
+    total: Any
+
+    def function(x: Any) -> Any:
+        nonlocal total
+        try:
+            total = total + x
+        except NameError:
+            total = x * 1.0
+        return total * 1
+
+    return function, lambda: total
+
+
 def of_class(_: Any) -> Case:
     class Kept:
         __slots__ = ("last",)
@@ -180,7 +194,7 @@ def plain(tree: Any) -> Any:
 
 
 CASES = [
-    *[replaced, exchanged, trees, counted, appended, told, of_set, of_closure, of_class],
+    *[replaced, exchanged, trees, counted, appended, told, of_set, of_closure, of_closure_without_value, of_class],
     *[perturbed, shown_elsewhere],
 ]
 
