@@ -59,18 +59,20 @@ class Interchange(Operators):
         """
         if self._source is not None and is_learned(self._source):
             raise RuntimeError("a tensor that requires a gradient would lose it as an array; write x.detach().numpy()")
+        return self._exported()
+
+    def __tenon_value__(self) -> Value:
+        """The tensor in a function of values that reads it from around."""
+        array = self._exported()
+        is_recorded = wants_gradient((self,)) and is_learned(self._source)
+        return read_around(self) if is_recorded else to_value(array)
+
+    def _exported(self) -> Array:
+        """The array, for who may keep it."""
         self._check_is_read_again()
         run_waiting()
         self._own_memory().is_exported = True
         return self._array
-
-    def __tenon_value__(self) -> Value:
-        """The tensor in a function of values that reads it from around."""
-        self._check_is_read_again()
-        run_waiting()
-        self._own_memory().is_exported = True
-        is_recorded = wants_gradient((self,)) and is_learned(self._source)
-        return read_around(self) if is_recorded else to_value(self._array)
 
     def _check_is_read_again(self) -> None:
         """Raise `TracedValueError` in the function of a `jit`, in whose program the elements would be constant."""
