@@ -28,10 +28,6 @@ def unscaled(gradients: Any, scale: Any) -> tuple[Any, Any]:
     return with_values(gradients, made), finite
 
 
-_DEFAULTS = (65536.0, 2.0, 0.5, 2000)
-"""What the numbers of a `GradScaler` are where they are not given."""
-
-
 class GradScaler:
     """A scale of the loss that grows by `growth_factor` after `growth_interval` steps with finite gradients, and
     shrinks by `backoff_factor` where one is not finite; such a step is left out.
@@ -56,13 +52,17 @@ class GradScaler:
         """`target` is the first of these by position, behind a device where there is one, as PyTorch has it: what runs
         where is not asked."""
         given = [*target[1:]] if target and is_device(target[0]) else [*target]
-        if len(given) > 4:
-            raise TypeError(f"GradScaler: {len(given)} numbers are given by position, and there are 4")
-        names = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")
-        by_names = (init_scale, growth_factor, backoff_factor, growth_interval)
-        told: dict[str, Any] = dict(zip(names, by_names, strict=True))
-        for (name, by_name), default, number in zip(told.items(), _DEFAULTS, given, strict=False):
-            if by_name != default:
+        told: dict[str, Any] = {
+            "init_scale": init_scale,
+            "growth_factor": growth_factor,
+            "backoff_factor": backoff_factor,
+            "growth_interval": growth_interval,
+        }
+        if len(given) > len(told):
+            raise TypeError(f"GradScaler: {len(given)} numbers are given by position, and there are {len(told)}")
+        defaults = GradScaler.__init__.__kwdefaults__ or {}
+        for (name, by_name), number in zip(told.items(), given, strict=False):
+            if by_name != defaults[name]:
                 raise TypeError(f"GradScaler: {name} is given by position, {number}, and by name, {by_name}")
             told[name] = number
         for name, number in told.items():
