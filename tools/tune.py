@@ -20,8 +20,8 @@ from xdsl.dialects.builtin import FunctionType, MemRefType, ModuleOp, i8
 from xdsl.ir import Block, Region
 
 from tenon.dialects.types.types import element_type, numpy_dtype
-from tenon.lowering.kernels.intermediates import without_padding
-from tenon.lowering.kernels.statement import Kernel, kernels_of, read_kernel
+from tenon.lowering.kernels.intermediates import read_without_padding
+from tenon.lowering.kernels.statement import Kernel, kernels_of
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stage_of, stages
 from tenon.lowering.schedules.candidates import neighbours, other_strips
@@ -68,8 +68,7 @@ def kernels_to_tune(module: ModuleOp) -> dict[str, func.FuncOp]:
             continue
         kernel = function.clone()
         ModuleOp([_caller(kernel), kernel])
-        prepare_kernel(kernel, machine())
-        if read_kernel(kernel).statements:
+        if prepare_kernel(kernel, machine()).statements:
             found.setdefault(kernel_key(kernel), kernel)
     return found
 
@@ -92,7 +91,7 @@ def _compiled(kernel: func.FuncOp, plan: Plan) -> Executable:
     copy = module.clone()
     (function,) = kernels_of(copy)
     schedules, strips = plan
-    for statement, schedule in zip(without_padding(read_kernel(function)).statements, schedules, strict=True):
+    for statement, schedule in zip(read_without_padding(function).statements, schedules, strict=True):
         if schedule is not None:
             statement.op.attributes["schedule"] = schedule.attribute()
     if strips is not None:
@@ -161,7 +160,7 @@ def _neighbours(kernel: Kernel, plan: Plan, processor: Machine) -> list[Plan]:
 
 def tune_kernel(function: func.FuncOp, seconds: float) -> Outcome:
     """Search for a faster plan for about `seconds`."""
-    kernel = without_padding(read_kernel(function))
+    kernel = read_without_padding(function)
     processor = machine()
     schedules, strips = decide(kernel, processor)
     default: Plan = (tuple(schedules), None if strips is None else tuple(strips))

@@ -8,14 +8,23 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from xdsl.dialects import arith, linalg, memref
+from xdsl.dialects import arith, func, linalg, memref
 from xdsl.ir import BlockArgument, Operation, TypedAttribute
 
 from tenon.dialects.families.iteration_space import Subscript
 from tenon.dialects.types.size import Size, estimate, is_at_most
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.shared_loops import SharedLoop
-from tenon.lowering.kernels.statement import Access, Kernel, LoopKind, Statement, buffer_shape, element_type, root_of
+from tenon.lowering.kernels.statement import (
+    Access,
+    Kernel,
+    LoopKind,
+    Statement,
+    buffer_shape,
+    element_type,
+    read_kernel,
+    root_of,
+)
 
 LARGEST_STACK_BUFFER = 64 * 1024
 """Bytes of an intermediate that may live on the stack of a thread for one iteration of the shared loops."""
@@ -188,6 +197,11 @@ class _Padded:
             for dim in self.dims
         ]
         return Access(self.source.buffer, tuple(places), padding=self.padding)
+
+
+def read_without_padding(function: func.FuncOp) -> Kernel:
+    """The kernel that becomes loops on the CPU, which is the one that schedules are for."""
+    return without_padding(read_kernel(function))
 
 
 def without_padding(kernel: Kernel) -> Kernel:

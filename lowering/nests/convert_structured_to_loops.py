@@ -25,10 +25,10 @@ from xdsl.ir import Operation, SSAValue
 
 from tenon.dialects.types.size import Size
 from tenon.lowering.function_pass import Change, FunctionPass
-from tenon.lowering.kernels.intermediates import reads_padding, unpadded, without_padding
+from tenon.lowering.kernels.intermediates import read_without_padding, reads_padding, unpadded
 from tenon.lowering.kernels.masked_range import read_visible, visible_limits
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_accumulated, shared_loops
-from tenon.lowering.kernels.statement import Kernel, LoopKind, Statement, filling, read_kernel
+from tenon.lowering.kernels.statement import Kernel, LoopKind, Statement, filling
 from tenon.lowering.loop_ir.builder import Limits, LoopBuilder, Position, Span, Steps
 from tenon.lowering.nests.blocks import emit_blocks, packed_columns
 from tenon.lowering.nests.body import Buffer, Panel
@@ -67,7 +67,7 @@ class ConvertStructuredToLoopsPass(FunctionPass):
 
 def convert_kernel(function: func.FuncOp, machine: Machine = GENERIC) -> None:
     """Replace the statements of a kernel by loops. Raises `ValueError` for a schedule that cannot be obeyed."""
-    _KernelLoops(without_padding(read_kernel(function)), machine).convert()
+    _KernelLoops(read_without_padding(function), machine).convert()
 
 
 @dataclass(frozen=True)

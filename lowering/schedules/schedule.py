@@ -29,7 +29,7 @@ from tenon.dialects.types.size import estimate
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.dot_products import ELEMENTS, dot_product
-from tenon.lowering.kernels.intermediates import intermediates_fit, without_padding
+from tenon.lowering.kernels.intermediates import intermediates_fit, read_without_padding, without_padding
 from tenon.lowering.kernels.shared_loops import SharedLoop, has_windows, is_contraction, shared_loops
 from tenon.lowering.kernels.statement import Kernel, Statement, read_kernel
 from tenon.lowering.kernels.turn_rows import turn_rows
@@ -95,7 +95,7 @@ def schedule_kernel(
     pinned = any("schedule" in op.attributes for op in function.body.block.ops)
     # A pinned schedule names loops by number.
     is_prepared = collapse and not pinned
-    kernel = prepare_kernel(function, machine) if is_prepared else without_padding(read_kernel(function))
+    kernel = prepare_kernel(function, machine) if is_prepared else read_without_padding(function)
     if machine.vector_bits == 0:
         return
     decision = tuned.get(kernel_key(function)) if tuned and not pinned else None
@@ -124,24 +124,24 @@ def prepare_kernel(function: func.FuncOp, machine: Machine) -> Kernel:
     where these are slower and each statement can have lanes along rows then. What the kernel is now."""
     before = collapse_loops(function) or read_kernel(function)
     kernel = without_padding(before)
-    buffers = short_rows(before, machine) if machine.vector_bits != 0 and kernel is before else ()
+    buffers = short_rows(kernel, machine) if machine.vector_bits != 0 and kernel is before else ()
     if not buffers:
         return kernel
     values: dict[SSAValue, SSAValue] = {}
     trial = function.clone(values)
     turn_rows(read_kernel(trial), [values[buffer] for buffer in buffers])
-    kernel = without_padding(read_kernel(trial))
-    shared = shared_loops(kernel)
-    if any(map(is_contraction, kernel.statements)):
-        strips = decide_strips(kernel, shared, machine) if shared else None
+    turned = read_without_padding(trial)
+    shared = shared_loops(turned)
+    if any(map(is_contraction, turned.statements)):
+        strips = decide_strips(turned, shared, machine) if shared else None
         suits = strips is not None and None not in strips[0]
     else:
-        suits = any(_decide_along(kernel, shared, loop, machine) for loop in shared)
+        suits = any(_decide_along(turned, shared, loop, machine) for loop in shared)
     if suits:
         function.detach_region(function.body)
         function.add_region(trial.detach_region(trial.body))
-        return without_padding(read_kernel(function))
-    return before
+        return replace(turned, function=function)
+    return kernel
 
 
 def decide(kernel: Kernel, machine: Machine) -> tuple[list[Schedule | None], list[int] | None]:
