@@ -109,12 +109,14 @@ def is_contraction(statement: Statement) -> bool:
 
 def has_windows(statement: Statement) -> bool:
     """Whether a statement adds up products of windows that overlap with one operand, each window by itself."""
-    reductions, parallel = statement.loops(LoopKind.REDUCTION), statement.loops(LoopKind.PARALLEL)
     if not all(product_of_sum(statement.body, accumulator) for accumulator in statement.accumulators):
         return False
+    summed, kept = (
+        {loop for loop in statement.loops(kind) if statement.extents[loop] != 1}
+        for kind in (LoopKind.REDUCTION, LoopKind.PARALLEL)
+    )
     return any(
-        any(statement.extents[loop] != 1 for loop in reductions if loop in subscript.factors)
-        and any(statement.extents[loop] != 1 for loop in parallel if loop in subscript.factors)
+        summed & subscript.factors.keys() and kept & subscript.factors.keys()
         for access in statement.inputs
         for subscript in access.subscripts
     )

@@ -30,7 +30,7 @@ from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.dot_products import ELEMENTS, dot_product
 from tenon.lowering.kernels.intermediates import intermediates_fit, read_without_padding, without_padding
-from tenon.lowering.kernels.shared_loops import SharedLoop, has_windows, is_contraction, shared_loops
+from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction, shared_loops
 from tenon.lowering.kernels.statement import Kernel, Statement, read_kernel
 from tenon.lowering.kernels.turn_rows import turn_rows
 from tenon.lowering.schedules.packing import with_near_windows, with_next_rows, with_panels
@@ -133,7 +133,7 @@ def prepare_kernel(function: func.FuncOp, machine: Machine) -> Kernel:
     turned = read_without_padding(trial)
     shared = shared_loops(turned)
     if any(map(is_contraction, turned.statements)):
-        strips = decide_strips(turned, shared, machine) if shared else None
+        strips = decide_strips(turned, shared, machine)
         suits = strips is not None and None not in strips[0]
     else:
         suits = any(_decide_along(turned, shared, loop, machine) for loop in shared)
@@ -157,10 +157,9 @@ def _decide_loops(kernel: Kernel, machine: Machine) -> tuple[list[Schedule | Non
     shared, statements = shared_loops(kernel), kernel.statements
     if not shared:
         return [_decide_alone(statement, machine) for statement in statements], None
-    if any(is_contraction(statement) or has_windows(statement) for statement in statements):
-        decision = decide_strips(kernel, shared, machine)
-        if decision is not None:
-            return decision
+    decision = decide_strips(kernel, shared, machine)
+    if decision is not None:
+        return decision
     own = [
         decide_tile(statement, [loop for loop in range(len(statement.extents)) if loop not in used], machine)
         for statement, used in ((s, {known[number] for known in shared}) for number, s in enumerate(statements))
