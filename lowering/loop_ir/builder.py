@@ -13,9 +13,19 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 from xdsl.dialects import arith, func, scf, vector
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, UnitAttr, VectorType, i1, i32
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerAttr,
+    UnitAttr,
+    VectorType,
+    i1,
+    i32,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import is_side_effect_free
 
@@ -231,6 +241,17 @@ class LoopBuilder:
         if position.constant != 0:
             return self.pure(arith.AddiOp, (total, self.index_constant(position.constant)), INDEX)
         return total
+
+    def counted(self, position: Position, lanes: int, element: Attribute = INDEX) -> SSAValue:
+        """The numbers from `position` on in `lanes` lanes, as elements of that type; the first alone in one lane."""
+        first = self.index(position)
+        if element != INDEX:
+            first = self.pure(arith.IndexCastOp, (first,), element)
+        if lanes == 1:
+            return first
+        wide: VectorType[Any] = vector_type(element, lanes)
+        steps = self.constant(DenseIntOrFPElementsAttr.from_list(wide, list(range(lanes))), wide)
+        return self.pure(arith.AddiOp, (self.broadcast(first, lanes), steps), wide)
 
     def range_of(self, position: Position) -> tuple[int, int] | None:
         """The least and the largest value that `position` may have, if the loops tell."""

@@ -80,9 +80,7 @@ def _lanes_inside(builder: LoopBuilder, first: Position, used: int, lanes: int, 
         chosen = [lane < used and 0 <= first.constant + lane < size for lane in range(lanes)]
         return builder.constant(DenseIntOrFPElementsAttr.from_list(kind, [-int(known) for known in chosen]), kind)
     wide: VectorType[Any] = vector_type(i32, lanes)
-    start = builder.pure(arith.IndexCastOp, (builder.index(first),), i32)
-    steps = builder.constant(DenseIntOrFPElementsAttr.from_list(wide, list(range(lanes))), wide)
-    places = builder.pure(vector_op(arith.AddiOp), (builder.broadcast(start, lanes), steps), wide)
+    places = builder.counted(first, lanes, i32)
     sizes = builder.constant(DenseIntOrFPElementsAttr.from_list(wide, [size] * lanes), wide)
     mask = builder.pure(vector_op(arith.CmpiOp), (places, sizes), kind, _BELOW)
     if used == lanes:

@@ -320,15 +320,7 @@ class BodyEmitter:
                 self._compute(op, values, lanes, reads)
 
     def _loop_index(self, loop: int, point: Point, lanes: Lanes, element: Attribute = INDEX) -> SSAValue:
-        first = self._builder.index(point.indices[loop])
-        if element != INDEX:
-            first = self._builder.pure(arith.IndexCastOp, (first,), element)
-        if loop != lanes.loop or lanes.count == 1:
-            return first
-        wide: Any = vector_type(element, lanes.count)
-        numbers = DenseIntOrFPElementsAttr.from_list(wide, list(range(lanes.count)))
-        steps = self._builder.constant(numbers, wide)
-        return self._builder.pure(arith.AddiOp, (self._builder.broadcast(first, lanes.count), steps), wide)
+        return self._builder.counted(point.indices[loop], lanes.count if loop == lanes.loop else 1, element)
 
     def _read(
         self, op: memref.LoadOp, values: dict[SSAValue, SSAValue], point: Point, lanes: Lanes, reads: Reads
