@@ -110,7 +110,7 @@ class SeparateLanes(StatementLoops):
             columns = sum(one.count if one.active is None else one.active for one in lanes)
             self.matrices.emit(self.spans[self.matrices.grouped], point, across.size, columns, self.reduce)
             return
-        carried = [value for held in self.initial_values(point, along, across) for value in held]
+        carried = self.initial_values(point, along, across)
         if self.dots is not None:
             span = self.spans[self.dots.loop]
             totals = self.dots.totals(span, point, lambda at: self.tile_points(at, along, across), carried, self.reduce)
@@ -216,19 +216,18 @@ class SeparateLanes(StatementLoops):
                 at = point.moved(self.vector, column * lanes.count)
                 store_rows(self.builder, self.body, columns, output, at, lanes)
 
-    def initial_values(self, point: Point, along: Tiles, across: Tiles) -> list[list[SSAValue]]:
-        """What the vectors of a tile start from, for each of them output by output."""
+    def initial_values(self, point: Point, along: Tiles, across: Tiles) -> list[SSAValue]:
+        """What the vectors of a tile start from, output by output for each of them."""
         reads: Reads = {}
         for output, value in zip(self.statement.outputs, self.statement.initial, strict=True):
             for _, at, lanes in self.columns_across(output, point, along) if value is None else ():
                 load_across(self.body, output, at, lanes, Lanes(self.jam, across.size), reads)
-        outputs = range(len(self.statement.outputs))
         return [
-            [self.initial(output, at, lanes, reads) for output in outputs]
+            self.initial(output, at, lanes, reads)
             for at, lanes in self.tile_points(point, along, across)
+            for output in range(len(self.statement.outputs))
         ]
 
     def initial_tile(self, point: Point, along: Tiles, across: Tiles) -> None:
         """What a tile starts from, to its place."""
-        values = self.initial_values(point, along, across)
-        self.store_tile([value for held in values for value in held], point, along, across)
+        self.store_tile(self.initial_values(point, along, across), point, along, across)
