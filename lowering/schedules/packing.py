@@ -184,10 +184,7 @@ def _with_dots(statement: Statement, schedule: Schedule, machine: Machine) -> Sc
 
 def with_next_rows(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
     """`schedule`, where the rows of the next register tile are fetched while one is computed if they come from afar."""
-    if schedule.vector is None or statement.kinds[schedule.vector] is LoopKind.REDUCTION:
-        return schedule
-    others = (schedule.pack_jam, schedule.block, schedule.rows, schedule.taps, schedule.dot)
-    if not may_have_panels(statement) or any(other is not None for other in others):
+    if not _reads_rows_in_place(statement, schedule):
         return schedule
     for number, access in enumerate(statement.inputs):
         if next_rows_obstacle(statement, number, schedule.jam, schedule.vector) is None:
@@ -201,10 +198,9 @@ def with_near_windows(statement: Statement, schedule: Schedule, machine: Machine
     """`schedule`, a register tile without copies of rows, with blocks of a reduction over windows whose rows of a tile
     outgrow the nearest cache."""
     vector, jam = schedule.vector, schedule.jam
-    others = (schedule.pack_jam, schedule.block, schedule.rows, schedule.taps, schedule.dot)
-    if vector is None or jam is None or any(other is not None for other in others) or not may_have_panels(statement):
+    if vector is None or jam is None or not _reads_rows_in_place(statement, schedule):
         return schedule
-    if statement.kinds[vector] is LoopKind.REDUCTION or (rows := only_operand(statement, jam, vector)) is None:
+    if (rows := only_operand(statement, jam, vector)) is None:
         return schedule
     access, (first, *inner) = statement.inputs[rows], statement.loops(LoopKind.REDUCTION)
     if first not in access.loops() or all(len(subscript.factors) == 1 for subscript in access.subscripts):
@@ -215,6 +211,14 @@ def with_near_windows(statement: Statement, schedule: Schedule, machine: Machine
     cut = _cut_reduction(statement, schedule, size, machine.l1 // 2) if size > machine.l1 else schedule
     terms = (cut.block or 0) * prod(statement.extents[loop] for loop in inner)
     return cut if terms >= LEAST_TERMS else schedule
+
+
+def _reads_rows_in_place(statement: Statement, schedule: Schedule) -> bool:
+    """Whether a register tile of lanes along a parallel loop reads its rows where they are, all of them at once."""
+    if schedule.vector is None or statement.kinds[schedule.vector] is LoopKind.REDUCTION:
+        return False
+    others = (schedule.pack_jam, schedule.block, schedule.rows, schedule.taps, schedule.dot)
+    return may_have_panels(statement) and all(other is None for other in others)
 
 
 def _with_cut_panel(statement: Statement, schedule: Schedule, room: int) -> Schedule:
