@@ -247,13 +247,12 @@ def unpadded(statement: Statement, loop: int) -> range:
 
 def _padded(kernel: Kernel, alloc: memref.AllocOp) -> _Padded | None:
     """What `alloc` is made of, if it is a padded copy."""
-    buffer = alloc.memref
-    writers = [s for s in kernel.statements if any(output.buffer is buffer for output in s.outputs)]
-    readers = [s for s in kernel.statements if any(a.buffer is buffer and a.is_used for a in s.inputs)]
-    if not _only_statements_use(kernel, alloc) or not readers or any(map(writers.__contains__, readers)):
+    buffer, statements = alloc.memref, kernel.statements
+    writers = [s for s in statements if any(output.buffer is buffer for output in s.outputs)]
+    readers = [s for s in statements if any(a.buffer is buffer and a.is_used for a in s.inputs)]
+    if not _only_statements_use(kernel, alloc) or not writers or not readers:
         return None
-    (*_, last), written = writers or (None,), {root_of(o.buffer) for s in kernel.statements for o in s.outputs}
-    if last is None or kernel.statements.index(last) > kernel.statements.index(readers[0]):
+    if statements.index(writers[-1]) >= statements.index(readers[0]):
         return None
     constants = [_constant_written(statement) for statement in writers]
     copies = [number for number, constant in enumerate(constants) if constant is None]
@@ -261,6 +260,7 @@ def _padded(kernel: Kernel, alloc: memref.AllocOp) -> _Padded | None:
     if len(copies) != 1 or len(known) != 1:
         return None
     copied = _copied(writers[copies[0]])
+    written = {root_of(output.buffer) for statement in statements for output in statement.outputs}
     if copied is None or root_of(copied[0].buffer) in written:
         return None
     (padding,) = known
