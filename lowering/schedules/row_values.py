@@ -34,8 +34,8 @@ def decide_row_values(
 ) -> list[Schedule | None] | None:
     """Schedules of strips along one shared loop, in which statements that have no lanes of their `own` take a row each;
     None where it is better to finish one row after another."""
-    found = [schedules for loop in shared if (schedules := _along(kernel, shared, own, loop, machine)) is not None]
-    return found[-1] if found else None
+    found = (_along(kernel, shared, own, loop, machine) for loop in reversed(shared))
+    return next((schedules for schedules in found if schedules is not None), None)
 
 
 def _along(
