@@ -149,9 +149,8 @@ def _in_rows(statements: Sequence[Statement], rows: int, columns: int) -> list[S
             if access.shape[-2:] != (rows, columns):
                 continue
             if contracts:
-                contracted.add(access.buffer)
-                if access in statement.outputs and isinstance(access.buffer.owner, memref.AllocOp):
-                    contracted.remove(access.buffer)
+                if access in statement.inputs or not isinstance(access.buffer.owner, memref.AllocOp):
+                    contracted.add(access.buffer)
                 continue
             part = _columns(statement, access)
             if part is None:
