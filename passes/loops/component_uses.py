@@ -29,7 +29,7 @@ MOST = 8
 Loop: TypeAlias = ScanOp | WhileLoopOp
 EXTREMES: dict[type[Operation], type[MaximumOp | MinimumOp]] = {MaxOp: MaximumOp, MinOp: MinimumOp}
 """What gives the extreme of two, for reductions to that of all."""
-_READ_FROM_MEMORY = (ConstantOp, ControlFlowOp, ReshapeOp, SliceOp)
+_READ_FROM_MEMORY = (Block, ConstantOp, ControlFlowOp, ReshapeOp, SliceOp)
 """What gives values of which components are taken by slices, where they do not come apart."""
 
 
@@ -77,17 +77,10 @@ class ComponentUses:
 
     def may_come_apart(self, value: SSAValue) -> bool:
         """Whether elementwise ops alone compute `value` from what is joined or in memory."""
-        seen, pending = set[SSAValue](), [value]
-        while pending:
-            current = pending.pop()
-            if current in seen or self.is_joined(current) or isinstance(current.owner, Block):
-                continue
-            seen.add(current)
-            operands = self._operands(current)
-            if operands is None and not isinstance(current.owner, _READ_FROM_MEMORY):
-                return False
-            pending += operands or ()
-        return True
+        return all(
+            self.is_joined(source) or self._operands(source) is not None or isinstance(source.owner, _READ_FROM_MEMORY)
+            for source in self._sources(value)
+        )
 
     def comes_apart(self, value: SSAValue) -> bool:
         """Whether `value` may come apart, and something that it is computed from does."""
@@ -104,6 +97,10 @@ class ComponentUses:
                 pending += self._operands(current) or ()
 
     # What is used in components
+
+    def takes_components(self, op: Operation) -> bool:
+        """Whether components are what `op` needs of its operand: one, or the extreme of all."""
+        return self.component_of(op) is not None or self.is_extreme(op)
 
     def component_of(self, op: Operation) -> int | None:
         """Which component `op` slices, all of it."""
@@ -128,23 +125,23 @@ class ComponentUses:
     def is_wanted(self, value: SSAValue) -> bool:
         """Whether something uses a component of `value`, or of what elementwise ops and loops make of it, and nothing
         uses such a value as a whole."""
-        known = self._wanted.get(value)
-        if known is None:
-            seen, pending, demand = {value}, [value], False
-            while pending and known is None:
-                for use in pending.pop().uses:
-                    op = use.operation
-                    if self.component_of(op) is not None or self.is_extreme(op):
-                        demand = True
-                        continue
-                    handed_on = self._handed_on(use)
-                    if handed_on is None:
-                        known = False
-                        break
-                    pending += [v for v in handed_on if v not in seen]
-                    seen.update(handed_on)
-            known = self._wanted[value] = demand and known is None
-        return known
+        if value not in self._wanted:
+            self._wanted[value] = self._find_demand(value)
+        return self._wanted[value]
+
+    def _find_demand(self, value: SSAValue) -> bool:
+        seen, pending, is_demanded = {value}, [value], False
+        while pending:
+            for use in pending.pop().uses:
+                if self.takes_components(use.operation):
+                    is_demanded = True
+                    continue
+                handed_on = self._handed_on(use)
+                if handed_on is None:
+                    return False
+                pending += [v for v in handed_on if v not in seen]
+                seen.update(handed_on)
+        return is_demanded
 
     def _handed_on(self, use: Use) -> Sequence[SSAValue] | None:
         """The values that come apart where what is used does; None where it is used as a whole."""
