@@ -40,6 +40,7 @@ from tenon.dialects.ops.move.padding import PadOp
 from tenon.dialects.ops.move.shape import ReshapeOp
 from tenon.dialects.ops.move.slicing import SliceOp
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of, tensor_type
+from tenon.dialects.upstream.walking import ops_of
 from tenon.passes.loops.component_uses import EXTREMES, ComponentUses, Loop, arguments_of, joined_along
 from tenon.passes.simplify.dce import Effects, erase_dead_ops
 from tenon.passes.simplify.fold import splat_constant
@@ -51,12 +52,11 @@ class SplitComponentsPass(ModulePass):
     name = "split-components"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        effects = Effects(op)
         for function in op.body.block.ops:
             if isinstance(function, func.FuncOp):
-                found = {a for inner in function.walk() if (a := joined_along(inner)) is not None}
-                for axis, count in sorted(found):
-                    _Components(axis, count).run(function.body.block, effects)
+                joining = ops_of(function, ConcatenateOp, PadOp)
+                for axis, count in sorted({known for inner in joining if (known := joined_along(inner)) is not None}):
+                    _Components(axis, count).run(function, Effects(op))
 
 
 class _Components:
@@ -69,24 +69,26 @@ class _Components:
         self._alone: dict[SSAValue, SSAValue] = {}
         """Values of one component without its axis."""
 
-    def run(self, block: Block, effects: Effects) -> None:
-        """Rewrite `block`, the body of a function."""
-        loops = [op for op in block.walk() if isinstance(op, Loop)]
+    def run(self, function: func.FuncOp, effects: Effects) -> None:
+        """Rewrite the body of `function`."""
+        loops = ops_of(function, ScanOp, WhileLoopOp)
         self._uses.choose_carried(loops)
-        self._replace_uses(block)
+        if not self._replace_uses(function) and not self._uses.carried:
+            return
         for loop in reversed(loops):  # those inside of others first
             self._split(loop)
-        self._finish(block, effects)
+        self._finish(function.body.block, effects)
         self._uses = ComponentUses(self._axis, self._count)
-        self._replace_uses(block)  # of what loops gave
-        self._finish(block, effects)
+        self._replace_uses(function)  # of what loops gave
+        self._finish(function.body.block, effects)
 
-    def _replace_uses(self, block: Block) -> None:
-        """Compute the components that are used in `block`."""
-        users = [op for op in block.walk() if self._uses.component_of(op) is not None or self._uses.is_extreme(op)]
+    def _replace_uses(self, function: func.FuncOp) -> bool:
+        """Compute the components that are used in `function`. Returns whether there are any."""
+        users = [op for op in ops_of(function, SliceOp, *EXTREMES) if self._uses.takes_components(op)]
         known = [op for op in users if self._uses.comes_apart(op.operands[0]) and self._uses.is_wanted(op.operands[0])]
         for op in known:
             self._replace(op, self._parts_of(op.operands[0]))
+        return bool(known)
 
     # Taking apart
 
