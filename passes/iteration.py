@@ -16,8 +16,8 @@ from tenon.dialects.types.shapes import normalize_axes
 from tenon.dialects.types.size import UndecidedSizeError
 from tenon.dialects.types.types import shape_of
 
-MOST_STEP = 4
-"""From one window to the next, so that vectors are loaded with the elements in between, and these are left out."""
+LARGEST_STEP = 4
+"""How far apart the elements of a vector may be for neighbours to be loaded and the others left out."""
 
 Access = tuple[int | None, ...]
 """For each dimension of a value the loop that is its index, `None` for a dimension of size 1."""
@@ -136,17 +136,15 @@ def reader_of_padding(op: Operation) -> Operation | None:
     """The contraction whose windows alone read what `op` puts around a value, where they can as well read that value,
     and the padding outside: no two iterations of a parallel loop read the same windows, and those that follow each
     other along the last dimension of the result begin near each other."""
-    if not isinstance(op, IndexingOp) or not op.surrounds():
+    if not isinstance(op, IndexingOp) or not op.surrounds() or not op.results[0].has_one_use():
         return None
-    uses = [(use.operation, use.index) for use in op.results[0].uses if isinstance(use.operation, ContractionOp)]
-    if not op.results[0].has_one_use() or not uses:
-        return None
-    ((user, index),) = uses
-    iteration = iteration_of(user)
+    (use,) = op.results[0].uses
+    user, index = use.operation, use.index
+    iteration = iteration_of(user) if isinstance(user, ContractionOp) else None
     if iteration is None or iteration.operands[index] is not None or iteration.access(index) is None:
         return None
     (*_, last), (*_, along) = iteration.space.operands[index].results, iteration.results[0]
-    is_near = along is not None and 0 < Subscript.of(last).factors.get(along, 0) <= MOST_STEP
+    is_near = along is not None and 0 < Subscript.of(last).factors.get(along, 0) <= LARGEST_STEP
     return user if is_near else None
 
 

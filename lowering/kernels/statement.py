@@ -24,6 +24,7 @@ from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.walking import all_ops, ops_of
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.selection import Selection, selection_of
+from tenon.passes.iteration import LARGEST_STEP
 
 DIVISIONS = (
     arith.DivSIOp,
@@ -43,10 +44,6 @@ class LoopKind(Enum):
     PARALLEL = "parallel"  # each writes its own elements
     SEQUENTIAL = "sequential"  # part of an output's index, yet several iterations reach one element
     REDUCTION = "reduction"  # in no output's index
-
-
-LARGEST_STEP = 4
-"""How far apart the elements of a vector may be for neighbours to be loaded and the others left out."""
 
 
 class Stride(Enum):
