@@ -24,9 +24,9 @@ TRANSPOSED = 32
 
 def channel_lanes(x: Value, weight: Value, windows: Windows, counts: Sizes, machine: Machine) -> Value | None:
     """The convolution of `x` (n, groups, 1, ...image) by `weight` (groups, 1, 1, ...window) with vectors along groups;
-    `None` where groups have several channels or do not fill vectors, windows step, or rows are long."""
+    `None` where groups do not fill vectors, windows step, or rows are long."""
     lanes = float_lanes(x, machine)
-    if not lanes or weight.shape[1:3] != (1, 1):
+    if not lanes:
         return None
     n, groups = x.shape[:2]
     empty = prod(windows.size) * (lanes - counts[-1])
