@@ -91,9 +91,7 @@ def compute_in_loops(block: Block) -> None:
                     value = element_at(generic, read.tensor, read.indices, read)
                     Rewriter.replace_op(read, [], [value])
                 erase(op)
-    for op in reversed(tuple(block.ops)):
-        if isinstance(op, _DESTINATIONS) and op.results and op.results[0].first_use is None:
-            erase(op)
+    _erase_unused_destinations(block)
 
 
 class _KernelFusion:
@@ -124,9 +122,7 @@ class _KernelFusion:
         for generic in reversed(self._uses.generics):
             if generic.is_gone:
                 erase(generic.op)
-        for op in reversed(tuple(self._block.ops)):
-            if isinstance(op, _DESTINATIONS) and op.results and op.results[0].first_use is None:
-                erase(op)
+        _erase_unused_destinations(self._block)
 
     # Inlining
 
@@ -368,6 +364,12 @@ def _times(op: Operation) -> float:
         times *= len(range(*known)) if len(known) == len(bounds) else inf
         loop = loop.parent_op()
     return times
+
+
+def _erase_unused_destinations(block: Block) -> None:
+    for op in reversed(tuple(block.ops)):
+        if isinstance(op, _DESTINATIONS) and op.results and op.results[0].first_use is None:
+            erase(op)
 
 
 def _insert_first(block: Block, ops: Sequence[Operation]) -> None:
