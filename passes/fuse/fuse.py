@@ -111,7 +111,6 @@ class _Outliner:
         self._module = module
         self._machine = machine
         self._options = options
-        self._strips = options.strips
         self._effects = effects
         self._names = set(functions_by_name(module))
         self._kernels: dict[Hashable, str] = {}
@@ -124,7 +123,7 @@ class _Outliner:
         terminator = block.last_op
         assert terminator is not None
         assert terminator.has_trait(IsTerminator)
-        self._widened |= take_narrow_operands(block, halves=not self._strips)
+        self._widened |= take_narrow_operands(block, halves=not self._options.strips)
         for operations in chained(block):
             place = operations[-1].next_op
             assert place is not None
@@ -136,7 +135,7 @@ class _Outliner:
             self._effects.is_pure,
             self._is_cloned,
             self._machine,
-            strips=self._strips,
+            strips=self._options.strips,
             ranges=self._options.ranges,
             updates=self._options.updates,
             long_rows=self._options.long_rows,
@@ -173,7 +172,7 @@ class _Outliner:
         operations = [part for op in group.operations for part in restored(op, self._widened)]
         if not is_single:
             _merge_equal(operations)
-        if not is_single and self._strips:
+        if not is_single and self._options.strips:
             self._transpose_operands(operations, len(group.shared), terminator)
         reshapes: list[Operation] = []
         if group.closed or is_single:

@@ -53,6 +53,11 @@ class Group:
     def has_rows(self) -> bool:
         return len(self.loops) > len(self.shared)
 
+    @property
+    def plan(self) -> Plan:
+        """How the group runs with what joins it and changes nothing about that."""
+        return Plan(self.shared, self.row_bytes, self.accumulated, (), frozenset(self.across))
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -168,10 +168,7 @@ class Grouping:
     # --- merging ----------------------------------------------------------------------------------------------------
 
     def _try_merge(self, left: Group, right: Group) -> None:
-        if left is right or left.closed or len(left.operations) + len(right.operations) > MOST_OPERATIONS:
-            return
-        inputs = self._merged_inputs(left, right)
-        if len(inputs) > MOST_INPUTS or would_make_circle(left, right):
+        if left is right or left.closed or (inputs := self._inputs_of_both(left, right)) is None:
             return
         if right.closed:
             if self._feeds_only(left, right):
@@ -193,10 +190,7 @@ class Grouping:
     def _try_take_in(self, left: Group, right: Group) -> None:
         """Let `right`, which moves ranges of what `left` computes for it alone, compute each element where it goes: the
         loops of `left` are gone."""
-        if left is right or left.closed or len(left.operations) + len(right.operations) > MOST_OPERATIONS:
-            return
-        inputs = self._merged_inputs(left, right)
-        if len(inputs) > MOST_INPUTS or would_make_circle(left, right):
+        if left is right or left.closed or (inputs := self._inputs_of_both(left, right)) is None:
             return
         if left.has_rows and _computes_for_rows(left.operations):
             return
@@ -211,8 +205,7 @@ class Grouping:
         if not are_read_once(uses, left.operations, in_rows=are_columns and not left.has_rows):
             return
         loops, kept, taken = right.loops, right.kept, tuple(left.operations)
-        plan = Plan(right.shared, right.row_bytes, right.accumulated, (), frozenset(right.across))
-        self._merge(left, right, inputs, plan)
+        self._merge(left, right, inputs, right.plan)
         merged = self.group_of[taken[0]]
         merged.loops, merged.kept = loops, kept
         for op in taken:
@@ -231,23 +224,26 @@ class Grouping:
     def _take_in_updates(self, op: ScatterOp) -> None:
         """Take in what computes places and updates for a scatter alone, whose loops do it where they read them."""
         start, *others = op.operands
+        self.group_of[op].inputs = {start}
         count = max(estimate(prod(shape(op, operand.type))) for operand in others)
         for operand in others:
             left, right = self.group_of.get(operand.owner), self.group_of[op]  # pyright: ignore[reportArgumentType]
             if left is None or left is right or left.closed or start in left.pending or left.has_rows:
                 continue
-            inputs = self._merged_inputs(left, right) | {start}
             if (
                 sum(value in left.pending for value in op.operands) == sum(left.pending.values())
                 and are_computed_in_loops(left.operations, count)
-                and len(inputs) <= MOST_INPUTS
-                and len(left.operations) + len(right.operations) <= MOST_OPERATIONS
-                and not would_make_circle(left, right)
+                and (inputs := self._inputs_of_both(left, right)) is not None
             ):
                 self._merge(left, right, inputs, None)
 
-    def _merged_inputs(self, left: Group, right: Group) -> set[SSAValue]:
-        return {v for v in left.inputs | right.inputs if v not in left.pending and v not in right.pending}
+    def _inputs_of_both(self, left: Group, right: Group) -> set[SSAValue] | None:
+        """What one kernel for both takes; `None` where that or its ops are too many, or where a path would leave it and
+        come back."""
+        if len(left.operations) + len(right.operations) > MOST_OPERATIONS:
+            return None
+        inputs = {v for v in left.inputs | right.inputs if v not in left.pending and v not in right.pending}
+        return None if len(inputs) > MOST_INPUTS or would_make_circle(left, right) else inputs
 
     def _feeds_only(self, left: Group, right: Group) -> bool:
         """Whether `left` can join the loops of the one op in `right`, since nothing else uses what it computes."""
@@ -277,12 +273,9 @@ class Grouping:
                 if (RECOMPUTED in op.attributes) != (RECOMPUTED in use.operation.attributes):
                     continue
                 alike = zip(access or (), theirs.access(use.index) or (), strict=False)
-                inputs = self._merged_inputs(other, group)
-                if (
-                    len(inputs) <= MOST_INPUTS
-                    and len(other.operations) + len(group.operations) <= MOST_OPERATIONS
-                    and not would_make_circle(other, group)
-                    and self._try_to_read_once(other, group, inputs, self._pairs(user, use.operation, alike))
+                inputs = self._inputs_of_both(other, group)
+                if inputs is not None and self._try_to_read_once(
+                    other, group, inputs, self._pairs(user, use.operation, alike)
                 ):
                     return
 
@@ -291,11 +284,9 @@ class Grouping:
         group, reader = self.group_of[op], self.group_of.get(user) if (user := reader_of_padding(op)) else None
         if reader is None or len(group.operations) > 1 or op not in self._planner.iterations:
             return
-        inputs = self._merged_inputs(group, reader)
-        if len(inputs) <= MOST_INPUTS and not would_make_circle(group, reader):
+        if (inputs := self._inputs_of_both(group, reader)) is not None:
             closed = reader.closed
-            plan = Plan(reader.shared, reader.row_bytes, reader.accumulated, (), frozenset(reader.across))
-            self._merge(group, reader, inputs, plan)
+            self._merge(group, reader, inputs, reader.plan)
             self.group_of[op].closed = closed
 
     def _is_large(self, value: SSAValue) -> bool:
