@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from math import prod
+from typing import NamedTuple
 
 from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import TensorType
@@ -60,25 +61,30 @@ def is_light(body: Iterable[Operation]) -> bool:
     return all(op.name.startswith("arith.") and not isinstance(op, _DIVISIONS) for op in counted(body))
 
 
-_CHEAP: dict[Hashable, bool] = {}
-_FLAT: dict[Hashable, bool] = {}
+class _Body(NamedTuple):
+    is_cheap: bool
+    is_flat: bool
+
+
+_BODIES: dict[Hashable, _Body] = {}
+"""What is known of the bodies of elementwise ops, each written out once for each kind of op."""
 
 
 def is_cheap_op(op: ElementwiseOp) -> bool:
-    """Whether the body of `op` is cheap; it is written out once for each kind of op."""
-    return _known_of_body(op, _CHEAP, is_cheap)
+    """Whether the body of `op` is cheap."""
+    return _body_of(op).is_cheap
 
 
 def is_flat_op(op: ElementwiseOp) -> bool:
     """Whether the body of `op` has no regions."""
-    return _known_of_body(op, _FLAT, lambda body: not any(inner.regions for inner in body))
+    return _body_of(op).is_flat
 
 
-def _known_of_body(op: ElementwiseOp, known: dict[Hashable, bool], tell: Callable[[Sequence[Operation]], bool]) -> bool:
-    """What `tell` says of the body of `op`, for each kind of op once."""
+def _body_of(op: ElementwiseOp) -> _Body:
     elements = [element_of(value.type) for value in (*op.operands, *op.results)]
     key = (type(op), tuple(elements), frozenset(op.properties.items()))
-    if key not in known:
+    known = _BODIES.get(key)
+    if known is None:
         scalars = [TensorType(element, []) for element in elements]
         block = Block(arg_types=scalars[: len(op.operands)])
         alike = type(op).create(
@@ -87,8 +93,9 @@ def _known_of_body(op: ElementwiseOp, known: dict[Hashable, bool], tell: Callabl
         block.add_op(alike)
         with inserting(InsertionPoint(block)):
             alike.structured(alike.grouped_operands())
-        known[key] = tell([inner for outer in block.ops for inner in outer.walk() if inner is not outer])
-    return known[key]
+        body = [inner for outer in block.ops for inner in outer.walk() if inner is not outer]
+        known = _BODIES[key] = _Body(is_cheap(body), not any(inner.regions for inner in body))
+    return known
 
 
 def are_computed_in_loops(group: Sequence[Operation], count: int) -> bool:
