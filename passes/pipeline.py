@@ -71,7 +71,7 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "hoist-invariants",
     # and what is computed twice is computed once, such as what left two loops.
     "cse",
-    # Points of few components are computed component by component,
+    # Points of few components are computed component by component.
     "split-components",
     # The gradient of a scan reads the products that the scan computed.
     "keep-products",
