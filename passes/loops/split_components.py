@@ -30,7 +30,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from tenon.dialects.families import ElementwiseOp
 from tenon.dialects.ops.control.control_flow import WhileLoopOp
@@ -180,8 +180,7 @@ class _Components:
         if result.type != op.results[0].type:
             new.append(ReshapeOp.build_from([result], {"shape": shape_of(op.results[0].type)}))
             result = new[-1].results[0]
-        assert op.parent is not None
-        op.parent.insert_ops_before(new, op)
+        Rewriter.insert_op(new, InsertPoint.before(op))
         op.results[0].replace_all_uses_with(result)
 
     def _split(self, loop: Loop) -> None:
@@ -191,7 +190,6 @@ class _Components:
             return
         initial, terminator = list(loop.initial), loop.body.block.last_op
         assert terminator is not None
-        assert loop.parent is not None
         outputs, firsts = list(terminator.operands), list(loop.operands)
         for number in reversed(numbers):
             outputs[number : number + 1] = self._parts_of(outputs[number])
@@ -206,12 +204,12 @@ class _Components:
         else:
             new = WhileLoopOp.of(firsts, blocks[0], blocks[1])
         new.location = loop.location
-        loop.parent.insert_op_before(new, loop)
+        Rewriter.insert_op(new, InsertPoint.before(loop))
         results = iter(new.results)
         for number, old in enumerate(loop.results):
             if number in numbers:
                 joined = self._joined([next(results) for _ in range(self._count)], old)
-                loop.parent.insert_ops_before(joined, loop)
+                Rewriter.insert_op(joined, InsertPoint.before(loop))
                 old.replace_all_uses_with(joined[-1].results[0])
             else:
                 old.replace_all_uses_with(next(results))
@@ -222,8 +220,7 @@ class _Components:
         if self._uses.may_come_apart(value):
             return self._parts_of(value)
         new = self._slices(value)
-        assert loop.parent is not None
-        loop.parent.insert_ops_before(new, loop)
+        Rewriter.insert_op(new, InsertPoint.before(loop))
         return [op.results[0] for op in new[1::2]]
 
     def _split_argument(self, argument: BlockArgument) -> None:
@@ -234,8 +231,7 @@ class _Components:
         for old, new in zip(taken, parts, strict=False):
             old.replace_all_uses_with(new)
         joined = self._joined(parts, argument)
-        assert block.first_op is not None
-        block.insert_ops_before(joined, block.first_op)
+        _insert_behind(argument, joined)
         argument.replace_all_uses_with(joined[-1].results[0])
         block.erase_arg(argument)
 
@@ -253,10 +249,5 @@ class _Components:
 
 def _insert_behind(value: SSAValue, new: Sequence[Operation]) -> None:
     """Insert ops where `value` is there."""
-    if isinstance(value.owner, Block):
-        first = value.owner.first_op
-        assert first is not None
-        value.owner.insert_ops_before(new, first)
-    else:
-        assert value.owner.parent is not None
-        value.owner.parent.insert_ops_after(new, value.owner)
+    owner = value.owner
+    Rewriter.insert_op(new, InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner))
