@@ -85,11 +85,16 @@ def is_caught(executable: Any, case: Case) -> bool:
 
 def counted(executable: Any, case: Any) -> Any:
     """What the only kernel of a program asked of memory."""
-    executable.backend.counting, executable.backend.counters = True, []
-    executable(list(case.arrays))
-    executable.backend.counting = False
-    ((_, counters),) = executable.backend.counters
+    (counters,) = counted_each(executable, case.arrays)
     return counters
+
+
+def counted_each(executable: Any, arrays: Sequence[Array]) -> list[Any]:
+    """What each kernel of a program asked of memory, in the order of launches."""
+    executable.backend.counting, executable.backend.counters = True, []
+    executable(list(arrays))
+    executable.backend.counting = False
+    return [counters for _, counters in executable.backend.counters]
 
 
 def compiled(module: ModuleOp, architecture: str) -> dict[str, KernelResources]:
@@ -97,6 +102,14 @@ def compiled(module: ModuleOp, architecture: str) -> dict[str, KernelResources]:
     MapToGridPass().apply(Context(), module)
     LegalizeArithPass().apply(Context(), module)
     return compile_kernels(emit_cuda(module, architecture), architecture).kernels
+
+
+def assert_in_registers(module: ModuleOp, architecture: str) -> None:
+    """Raise `AssertionError` unless all that threads keep is in registers, as NVRTC compiles a module."""
+    found = compiled(module, architecture)
+    assert found
+    for name, kernel in found.items():
+        assert (kernel.spilled, kernel.stack) == (0, 0), name
 
 
 def lowered(case: Case, machine: Gpu) -> ModuleOp:

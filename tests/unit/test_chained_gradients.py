@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from cuda_shim import SCHEDULES, ShimExecutable, load_on_shim
-from grid_cases import compiled, needs_compiler, needs_nvrtc
+from grid_cases import assert_in_registers, counted_each, needs_compiler, needs_nvrtc
 from product_cases import Array, normal
 from random_numbers import generator
 from torch.nn.functional import scaled_dot_product_attention
@@ -141,11 +141,8 @@ def test_scores_are_nowhere_in_memory(name: str) -> None:
 @needs_compiler
 def test_pieces_that_nobody_sees_are_left_out(executables: dict[str, ShimExecutable]) -> None:
     """Of 3 pieces of keys blocks of 64 queries see 1, 2 and 3; of 5 of 32 queries blocks of 64 keys see 5, 3 and 1."""
-    case, executable = CASES["causal"], executables["causal"]
-    executable.backend.counting, executable.backend.counters = True, []
-    executable(case.given)
-    executable.backend.counting = False
-    done = [counters.tensor_operations for _, counters in executable.backend.counters if counters.tensor_operations]
+    counters = counted_each(executables["causal"], CASES["causal"].given)
+    done = [known.tensor_operations for known in counters if known.tensor_operations]
     of_piece = 2 * 64 * 64 * 128
     assert done == [6 * 2 * of_piece, 6 * 3 * of_piece, 9 * 4 * of_piece // 2]
 
@@ -154,8 +151,7 @@ def test_pieces_that_nobody_sees_are_left_out(executables: dict[str, ShimExecuta
 @pytest.mark.parametrize(("architecture", "head"), [("sm_80", 128), ("sm_90a", 64)])
 def test_nothing_is_spilled(architecture: str, head: int) -> None:
     case = attention(*[numbers(2, 512, head) for _ in range(3)], is_causal=True)
-    kernels = compiled(lowered(case, GPUS[architecture]), architecture).values()
-    assert all((kernel.spilled, kernel.stack) == (0, 0) for kernel in kernels)
+    assert_in_registers(lowered(case, GPUS[architecture]), architecture)
 
 
 def scores_of(one: Any, other: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_shim import SCHEDULES, ShimExecutable, load_on_shim
-from grid_cases import compiled, counted, needs_compiler, needs_nvrtc
+from grid_cases import assert_in_registers, counted, needs_compiler, needs_nvrtc
 from product_cases import BF16, Array, normal
 from random_numbers import generator
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
@@ -133,9 +133,7 @@ def test_pieces_that_nobody_sees_are_left_out(executables: dict[str, ShimExecuta
 @needs_nvrtc
 @pytest.mark.parametrize(("architecture", "head"), [("sm_80", 128), ("sm_90", 64)])
 def test_nothing_is_spilled(architecture: str, head: int) -> None:
-    module = lowered(Case.of((2, 256, 512, head, head), is_causal=True), GPUS[architecture])
-    kernels = compiled(module, architecture).values()
-    assert all((kernel.spilled, kernel.stack) == (0, 0) for kernel in kernels)
+    assert_in_registers(lowered(Case.of((2, 256, 512, head, head), is_causal=True), GPUS[architecture]), architecture)
 
 
 def test_what_stays_in_kernels_of_its_own() -> None:

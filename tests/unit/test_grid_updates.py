@@ -17,8 +17,9 @@ from grid_cases import (
     RANDOM,
     Array,
     Case,
+    assert_in_registers,
     check,
-    compiled,
+    counted_each,
     floats,
     load_all,
     lowered,
@@ -201,13 +202,11 @@ def test_few_places_have_copies_in_shared_memory() -> None:
 @needs_compiler
 @pytest.mark.parametrize("name", ["counts", "counts_of_i32", "computed_places"])
 def test_what_updates_are_computed_from_is_read_once(name: str, executables: dict[tuple[str, str], Any]) -> None:
-    case, backend = CASES[name], executables[name, "many"].backend
-    backend.counting, backend.counters = True, []
-    (result,) = executables[name, "many"](list(case.arrays))
-    backend.counting = False
-    *before, (_, updates) = backend.counters
+    case, executable = CASES[name], executables[name, "many"]
+    (result,) = executable(list(case.arrays))
+    *before, updates = counted_each(executable, case.arrays)
     assert updates.read_bytes <= sum(array.nbytes for array in case.arrays) + result.nbytes
-    assert [counters.written_bytes for _, counters in before] == [result.nbytes]
+    assert [counters.written_bytes for counters in before] == [result.nbytes]
 
 
 def test_updates_are_those_of_many_threads_with_indices_of_32_bits() -> None:
@@ -248,5 +247,4 @@ def test_places_of_64_bits_are_no_numbers_before_they_have_both_ends(limited: st
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
 def test_nvrtc_compiles_without_spills(architecture: str) -> None:
     for name in ("counts", "one_row", "few_bfloat16"):
-        for kernel, resources in compiled(lowered(CASES[name], GPUS[architecture]), architecture).items():
-            assert (resources.spilled, resources.stack) == (0, 0), (name, kernel)
+        assert_in_registers(lowered(CASES[name], GPUS[architecture]), architecture)

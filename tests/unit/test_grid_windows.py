@@ -15,8 +15,9 @@ from grid_cases import (
     RANDOM,
     Array,
     Case,
+    assert_in_registers,
     check,
-    compiled,
+    counted_each,
     floats,
     is_caught,
     load_all,
@@ -183,11 +184,7 @@ def test_updates_along_an_axis_use_warps_for_each_row(name: str) -> None:
 def test_memory_is_read_and_written_once(
     name: str, read: int, written: int, executables: dict[tuple[str, str], Any]
 ) -> None:
-    executable, case = executables[name, "one"], CASES[name]
-    executable.backend.counting, executable.backend.counters = True, []
-    executable(list(case.arrays))
-    executable.backend.counting = False
-    (_, counters) = executable.backend.counters[-1]
+    *_, counters = counted_each(executables[name, "one"], CASES[name].arrays)
     assert (counters.read_bytes, counters.written_bytes) == (read, written)
     assert counters.sector_use > 0.6  # a row of 56 bytes is no multiple of a sector
 
@@ -229,7 +226,4 @@ def test_updates_of_rows_that_are_none_are_caught() -> None:
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", ["gradient_of_max_pool_3_2_1", "convolution_of_single_channels", "put_rows"])
 def test_nvrtc_compiles_without_local_memory(name: str, architecture: str) -> None:
-    found = compiled(lowered((CASES | UPDATES)[name], GPUS[architecture]), architecture)
-    assert found
-    for kernel, taken in found.items():
-        assert (taken.stack, taken.spilled) == (0, 0), kernel
+    assert_in_registers(lowered((CASES | UPDATES)[name], GPUS[architecture]), architecture)
