@@ -57,15 +57,25 @@ def lowered(case: Case, given: Sequence[str] = ()) -> ModuleOp:
 
 def steps(module: ModuleOp) -> list[str]:
     """The steps of the only kernel, but for those that pad, transpose, and take rows apart in convolutions."""
-    found: list[list[str]] = []
-    for kernel in kernels(module):
-        schedule = kernel.attributes.get("schedule")
-        assert isinstance(schedule, ArrayAttr), kernel.attributes.get("unscheduled")
-        found.append([text.data for text in schedule.data if isinstance(text, StringAttr)])
+    found = [steps_of(kernel) for kernel in kernels(module)]
     if len(found) > 1:
         found = [one for one in found if any(step.startswith("contract") for step in one)]
     (only,) = found
     return only
+
+
+def steps_of(kernel: FuncOp) -> list[str]:
+    schedule = kernel.attributes.get("schedule")
+    assert isinstance(schedule, ArrayAttr), kernel.attributes.get("unscheduled")
+    return [text.data for text in schedule.data if isinstance(text, StringAttr)]
+
+
+def replace_step(kernel: FuncOp, old: str, new: str) -> None:
+    """Put a step in the place of another one, or, where it is empty, leave that one out."""
+    listed = steps_of(kernel)
+    assert old in listed
+    changed = [new if step == old else step for step in listed]
+    kernel.attributes["schedule"] = ArrayAttr([StringAttr(step) for step in changed if step])
 
 
 def assert_close(case: Case, result: Array) -> None:

@@ -14,11 +14,10 @@ import pytest
 import torch
 from cuda_shim import SCHEDULES, ShimExecutable, load_on_shim
 from grid_cases import assert_in_registers, counted_each, needs_compiler, needs_nvrtc
-from product_cases import Array, normal
+from product_cases import ONE, Array, normal, replace_step, steps_of
 from random_numbers import generator
 from torch.nn.functional import scaled_dot_product_attention
-from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp
 
 import tenon
 from tenon.lowering.cuda.emit_cuda import kernels
@@ -30,7 +29,6 @@ from tenon.passes.machine import GPUS, Gpu
 from tenon.runtime.lower import new_context
 
 numbers = partial(normal, generator(5))
-ONE = Gpu.of_option("test", "sm_80 multiprocessors=1")
 
 
 @dataclass(frozen=True)
@@ -270,17 +268,12 @@ def test_heads_beside_tokens_of_the_same_keys_are_no_rows_of_a_chain() -> None:
 
 
 @pytest.fixture(scope="module")
-def scheduled() -> tuple[ModuleOp, list[str]]:
-    """A gradient with its schedules, and the steps of the kernel that sums along columns."""
+def scheduled() -> ModuleOp:
+    """A gradient with its schedules."""
     module = attention(*[numbers(1, 128, 64) for _ in range(3)]).traced()
     lower_to_buffers(new_context(), module, LoweringOptions(gpu=ONE))
     DecideStepsPass(machine=ONE.text()).apply(new_context(), module)
-    (steps,) = [steps for kernel in kernels(module) if "pieces(io)" in (steps := steps_of(kernel))]
-    return module, steps
-
-
-def steps_of(kernel: FuncOp) -> list[str]:
-    return [step.data for step in kernel.attributes["schedule"].data]  # pyright: ignore
+    return module
 
 
 @pytest.mark.parametrize(
@@ -294,13 +287,10 @@ def steps_of(kernel: FuncOp) -> list[str]:
         ("split(i, 64) -> io, ib", "split(i, 40) -> io, ib", "is not dealt out along i as matrices of 16 columns"),
     ],
 )
-def test_steps_that_do_not_fit_are_named(
-    old: str, new: str, message: str, scheduled: tuple[ModuleOp, list[str]]
-) -> None:
-    module, steps = scheduled[0].clone(), scheduled[1]
-    (kernel,) = [known for known in kernels(module) if steps_of(known) == steps]
-    assert old in steps
-    changed = [new if step == old else step for step in steps]
-    kernel.attributes["schedule"] = ArrayAttr([StringAttr(step) for step in changed if step])
+def test_steps_that_do_not_fit_are_named(old: str, new: str, message: str, scheduled: ModuleOp) -> None:
+    """Of the kernel that sums along columns."""
+    module = scheduled.clone()
+    (kernel,) = [known for known in kernels(module) if "pieces(io)" in steps_of(known)]
+    replace_step(kernel, old, new)
     with pytest.raises(ValueError, match=re.escape(message)):
         ApplyStepsPass(machine=ONE.text()).apply(new_context(), module)

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from cuda_shim import SCHEDULES, ShimExecutable, load_on_shim
 from grid_cases import assert_in_registers, counted, needs_compiler, needs_nvrtc
-from product_cases import BF16, Array, normal
+from product_cases import BF16, ONE, Array, normal, replace_step
 from random_numbers import generator
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 
 import tenon
 from tenon.lowering.cuda.emit_cuda import kernels
@@ -28,7 +28,6 @@ from tenon.runtime.lower import new_context
 
 RANDOM = generator(7)
 numbers = partial(normal, RANDOM)
-ONE = Gpu.of_option("test", "sm_80 multiprocessors=1")
 
 
 @dataclass(frozen=True)
@@ -182,9 +181,6 @@ def test_steps_that_do_not_fit_are_named(old: str, new: str, message: str) -> No
     lower_to_buffers(context, module, LoweringOptions(gpu=ONE))
     DecideStepsPass(machine=ONE.text()).apply(context, module)
     (kernel,) = kernels(module)
-    listed = [step.data for step in kernel.attributes["schedule"].data]  # pyright: ignore
-    assert old in listed
-    changed = [new if step == old else step for step in listed]
-    kernel.attributes["schedule"] = ArrayAttr([StringAttr(step) for step in changed if step])
+    replace_step(kernel, old, new)
     with pytest.raises(ValueError, match=re.escape(message)):
         ApplyStepsPass(machine=ONE.text()).apply(context, module)
