@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from xdsl.dialects import arith
-
-from tenon.lowering.kernels.masked_values import Band, band_of, oriented
+from tenon.lowering.kernels.masked_values import Band, bands_of, oriented
 from tenon.lowering.kernels.shared_loops import SharedLoop
 from tenon.lowering.kernels.statement import Kernel, Statement
 
@@ -14,9 +12,7 @@ from tenon.lowering.kernels.statement import Kernel, Statement
 def masks(statements: Sequence[Statement], shared: Sequence[SharedLoop]) -> Iterator[tuple[SharedLoop, int, Band]]:
     """The bands that select in some statement, each with the shared loop that is its row."""
     for number, statement in enumerate(statements):
-        for op in statement.body.ops:
-            if not isinstance(op, arith.SelectOp) or (band := band_of(op.cond)) is None:
-                continue
+        for band in bands_of(statement.body):
             for rows in shared:
                 if rows[number] in (band.row, band.column):
                     found = oriented(band, rows[number])

@@ -12,7 +12,7 @@ and `x + c`, for a c of -inf, is not known: it is NaN where x is NaN or inf, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, isinf
 from typing import Any
@@ -73,6 +73,13 @@ def band_of(condition: SSAValue) -> Band | None:
 
 
 _SIGNED = {2: "slt", 3: "sle", 4: "sgt", 5: "sge"}
+
+
+def bands_of(body: Block) -> Iterator[Band]:
+    """The bands by which a body selects."""
+    for op in body.ops:
+        if isinstance(op, arith.SelectOp) and (band := band_of(op.cond)) is not None:
+            yield band
 
 
 def _compared(op: arith.CmpiOp) -> Band | None:

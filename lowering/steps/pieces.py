@@ -32,7 +32,7 @@ from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tenon.dialects.families.monoid import combining_op
-from tenon.lowering.kernels.masked_values import OF_ROW, Band, Masked, band_of, masked_values, oriented
+from tenon.lowering.kernels.masked_values import OF_ROW, Band, Masked, bands_of, masked_values, oriented
 from tenon.lowering.kernels.statement import LoopKind
 from tenon.lowering.steps.nest import Nest, NestAccess, NestStatement, Pieces, Space, VisibleAxes
 from tenon.lowering.steps.step import Step
@@ -171,21 +171,19 @@ def _seen(nest: Nest, axis: str) -> VisibleAxes | None:
     """The band outside of which nothing is added to sums along an axis."""
     along = [s for s in nest.statements if axis in s.axes]
     for statement in along:
-        for op in statement.statement.body.ops:
-            band = band_of(op.cond) if isinstance(op, arith.SelectOp) else None
-            if band is None:
-                continue
-            row, column = (statement.axes[loop] for loop in (band.row, band.column))
-            if axis not in (row, column):
-                continue
-            for known in (_AxisBand(row, column, band), _AxisBand(column, row, oriented(band, band.column))):
-                is_own = known.column == axis
-                if (is_own or known.leaves_some(nest)) and _adds_nothing(nest, along, known):
-                    found = (
-                        known if is_own else _AxisBand(known.column, known.row, oriented(known.band, known.band.column))
-                    )
-                    return VisibleAxes(found.row, *found.band.limits)
+        for band in _bands_along(statement, axis):
+            own, turned = (_AxisBand.of(statement, known) for known in (band, oriented(band, band.column)))
+            if _adds_nothing(nest, along, own) or (turned.leaves_some(nest) and _adds_nothing(nest, along, turned)):
+                return VisibleAxes(own.row, *band.limits)
     return None
+
+
+def _bands_along(statement: NestStatement, axis: str) -> Iterator[Band]:
+    """The bands by which a statement selects, turned so that columns are along an axis."""
+    column = statement.axes.index(axis)
+    for band in bands_of(statement.statement.body):
+        if column in (band.row, band.column):
+            yield oriented(band, band.row if band.column == column else band.column)
 
 
 @dataclass(frozen=True)
@@ -195,6 +193,11 @@ class _AxisBand:
     row: str
     column: str
     band: Band
+
+    @staticmethod
+    def of(statement: NestStatement, band: Band) -> _AxisBand:
+        """That of two loops of a statement."""
+        return _AxisBand(statement.axes[band.row], statement.axes[band.column], band)
 
     def leaves_some(self, nest: Nest) -> bool:
         """Whether a place of each row is within the band."""
@@ -240,12 +243,7 @@ def _visible(nest: Nest, axis: str, largest: NestStatement) -> VisibleAxes | Non
     """The band outside of which elements are -inf, and their exponentials 0."""
     generic = largest.statement
     element = _term(largest)
-    column = largest.axes.index(axis)
-    for op in generic.body.ops:
-        band = band_of(op.cond) if isinstance(op, arith.SelectOp) else None
-        if band is None or column not in (band.row, band.column):
-            continue
-        band = oriented(band, band.row if band.column == column else band.column)
+    for band in _bands_along(largest, axis):
         row = largest.axes[band.row]
         if masked_values(generic.body, {}, band).get(element) != -inf:
             continue
