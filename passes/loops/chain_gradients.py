@@ -51,14 +51,12 @@ def chain_gradients(softmax: Softmax) -> list[list[Operation]]:
     if found is None:
         return []
     positions = {op: number for number, op in enumerate(found.block.ops)}
-    kinds = [(exits, _place(found.block, exits, positions)) for exits in found.by_axis()]
-    known_at = positions | {known.product: positions[place] for exits, place in kinds for known in exits}
-    plans = [_Plan.of(found, exits, place, known_at) for exits, place in kinds]
-    known = [plan for plan in plans if plan is not None]
-    if len(known) != len(plans):
+    plans = [_Plan(exits, _place(found.block, exits, positions)) for exits in found.by_axis()]
+    known_at = positions | {known.product: positions[plan.place] for plan in plans for known in plan.exits}
+    if not all(plan.is_possible(found, known_at) for plan in plans):
         return []
     builder = _Builder(found)
-    chains = [builder.chain(plan) for plan in sorted(known, key=lambda plan: positions[plan.place])]
+    chains = [builder.chain(plan) for plan in sorted(plans, key=lambda plan: positions[plan.place])]
     found.erase_dead()
     return chains
 
@@ -128,10 +126,10 @@ class _Plan:
     exits: list[Exit]
     place: Operation
 
-    @staticmethod
-    def of(found: WeightUses, exits: list[Exit], place: Operation, positions: dict[Operation, int]) -> _Plan | None:
-        """None where the place, before all that needs the kernel, is not behind all that it needs; `positions` has
-        those of `exits` where kernels give their results."""
+    def is_possible(self, found: WeightUses, positions: dict[Operation, int]) -> bool:
+        """Whether the place, before all that needs the kernel, is behind all that it needs; `positions` has those of
+        exits where kernels give their results."""
+        exits, place = self.exits, self.place
         needed = _needed(found, [known.operand for known in exits])
         products = [(op, None) for op in needed if isinstance(op, ContractionOp)]
         products += [(known.product, known.index) for known in exits]
@@ -141,9 +139,9 @@ class _Plan:
         if has_sums and found.gradient is not None:
             given += found.gradient.operands
         if positions[rows] >= positions[place] or not have_one_role(products, [e.operand for e in exits]):
-            return None
+            return False
         late = [v.owner for v in given if v not in found.sums and _position(positions, v) >= positions[place]]
-        return _Plan(exits, place) if all(map(_is_cloned, late)) else None
+        return all(map(_is_cloned, late))
 
 
 def _place(block: Block, exits: Iterable[Exit], positions: dict[Operation, int]) -> Operation:
