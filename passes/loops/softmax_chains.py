@@ -167,10 +167,10 @@ def _multiplies_rows(product: ContractionOp, index: int) -> bool:
         return False
     weights, values = loops.operands[index], loops.operands[1 - index]
     row, column = weights[-2:] if len(weights) > 1 else (None, None)
-    if column != loops.reduced or row is None or row in values or reordered(weights[:-1], loops.result[:-1]) is None:
+    if column != loops.reduced or row is None or reordered(weights[:-1], loops.result[:-1]) is None:
         return False
     head = loops.result[-1]
-    if loops.last_of(index) != row:
+    if loops.last_of(index) != row:  # not one that values have, too
         return False
     return head is not None and head in values and head not in weights and loops.extents[head] <= MOST_HEAD
 
