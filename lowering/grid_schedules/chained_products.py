@@ -93,7 +93,7 @@ class _Steps:
         steps += cut_rows(row, rows * WARPS, rows)
         steps += [Split(column, columns, (f"{column}o", f"{column}b")), *dealt_columns(f"{column}b", column)]
         for axis in own:
-            steps += self._cut(axis, is_depth=axis in depths, is_head=axis in heads)
+            steps += self._cut(axis)
         sizes = {row: rows * WARPS, column: columns, **{axis: self._whole(axis) for axis in own}}
         steps += self._packed(sizes)
         for depth in depths:
@@ -132,19 +132,16 @@ class _Steps:
         matrix = MATRIX[0] if axis in self.depths else MATRIX[1]
         return -(-self.nest.extents[axis] // matrix) * matrix
 
-    def _cut(self, axis: str, *, is_depth: bool, is_head: bool) -> list[Step]:
+    def _cut(self, axis: str) -> list[Step]:
         """Steps that cut an axis that is reduced, whose elements are columns of results, or both."""
-        if not is_head:
+        if axis not in self.heads:
             return [Split(axis, MATRIX[0], (f"{axis}u", f"{axis}f"))]
-        dealt = dealt_columns(axis, axis, like=f"{self.column}l")
-        if not is_depth or self.nest.extents[axis] % MATRIX[0] == 0:
-            return dealt
-        whole = f"{axis}w", f"{axis}b"  # one piece, of whole matrices
-        return [
-            Split(axis, self._whole(axis), whole),
-            BindLoop(whole[0], "warp"),
-            *dealt_columns(whole[1], axis, like=f"{self.column}l"),
-        ]
+        steps: list[Step] = []
+        loop = axis
+        if axis in self.depths and self.nest.extents[axis] % MATRIX[0]:
+            one, loop = f"{axis}w", f"{axis}b"  # one piece, of whole matrices
+            steps = [Split(axis, self._whole(axis), (one, loop)), BindLoop(one, "warp")]
+        return [*steps, *dealt_columns(loop, axis, like=f"{self.column}l")]
 
     def _packed(self, sizes: dict[str, int]) -> list[Step]:
         """Steps that copy operands to shared memory, those along columns piece by piece, and load other arguments."""
