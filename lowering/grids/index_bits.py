@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tenon.dialects.upstream.walking import all_ops
+from tenon.lowering.loop_ir.nests import constant_int
 
 INDEX_BITS = "index_bits"
 """The attribute of a kernel that says how wide its indices are."""
@@ -92,8 +93,8 @@ def _range_of(
     op: Operation, ranges: Mapping[SSAValue, _Range], numbers: Mapping[type[Operation], int]
 ) -> _Range | None:
     """What an op with one index as result can give; None where that is not known."""
-    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
-        return _Range(op.value.value.data, op.value.value.data)
+    if (number := constant_int(op.results[0])) is not None:
+        return _Range(number, number)
     if (count := numbers.get(type(op))) is not None:
         return _Range(0, count - 1)
     if isinstance(op, arith.IndexCastOp) and isinstance(op.input.type, IntegerType):
@@ -148,8 +149,7 @@ def _is_for_negatives(op: arith.AddiOp) -> bool:
         asked = user.cond.owner
         if not isinstance(asked, arith.CmpiOp) or asked.predicate.value.data != _LESS or asked.lhs is not op.lhs:
             return False
-        zero = asked.rhs.owner
-        return isinstance(zero, arith.ConstantOp) and zero.value == IntegerAttr(0, IndexType())
+        return constant_int(asked.rhs) == 0
 
     return all(is_so(use.operation) for use in op.result.uses)
 
