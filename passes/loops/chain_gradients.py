@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp, f32
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import ComputedByUsers, KnownValue, states
@@ -30,7 +30,7 @@ from tenon.dialects.ops.elementwise.arithmetic import AddOp, DivideOp, MultiplyO
 from tenon.dialects.ops.elementwise.constant import CastOp
 from tenon.dialects.ops.elementwise.elementary import ExpOp, LogOp
 from tenon.dialects.ops.move.shape import TransposeOp
-from tenon.dialects.types.types import element_of, shape_of
+from tenon.dialects.types.types import compute_type, element_of, shape_of
 from tenon.dialects.upstream.walking import ops_of
 from tenon.passes.iteration import iteration_of
 from tenon.passes.loops.softmax_chains import (
@@ -260,28 +260,22 @@ class _Kernel:
             return self._add(TransposeOp.build_from([known], back), self.place)
         op = value.owner
         if op not in found.members:
-            return self._cast(self.exact(value))
+            exact = self.exact(value)
+            return self._cast(exact, element_of(exact.type), self.place)
         assert isinstance(op, TensorOp)
         if isinstance(op, CastOp):
-            return self._converted(op)
+            return self._cast(self.wide(op.x), element_of(op.result.type), op)
         if isinstance(op, ContractionOp):
             factors = [self._add(CastOp.build_from([given], {"dtype": f32}), op) for given in op.operands]
             return self._add(_with_operands(op, factors), op)
         return self._add(_with_operands(op, [self.wide(given) for given in op.operands]), op)
 
-    def _converted(self, op: CastOp) -> SSAValue:
-        """What a cast gives; one that only rounds, to 4 bytes or less, does nothing."""
-        element, given = element_of(op.result.type), self.wide(op.x)
-        is_half = isinstance(element, Float16Type | BFloat16Type)
-        wanted = f32 if is_half else element
-        if element_of(given.type) == wanted:
-            return given
-        return self._add(CastOp.build_from([given], {"dtype": wanted}), op)
-
-    def _cast(self, value: SSAValue) -> SSAValue:
-        if not isinstance(element_of(value.type), Float16Type | BFloat16Type):
+    def _cast(self, value: SSAValue, element: Attribute, like: Operation) -> SSAValue:
+        """A value in the type in which `element` is computed: what only rounds, to 4 bytes or less, does nothing."""
+        wanted = compute_type(element)
+        if element_of(value.type) == wanted:
             return value
-        return self._add(CastOp.build_from([value], {"dtype": f32}), self.place)
+        return self._add(CastOp.build_from([value], {"dtype": wanted}), like)
 
     def _weights(self) -> SSAValue:
         """Exponentials of distances from the logarithm of the sum of all."""

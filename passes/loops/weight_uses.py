@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, f32
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -14,7 +14,7 @@ from tenon.dialects.ops.elementwise.arithmetic import MultiplyOp
 from tenon.dialects.ops.elementwise.constant import CastOp
 from tenon.dialects.ops.move.shape import TransposeOp
 from tenon.dialects.ops.reduce.reduction import SumOp
-from tenon.dialects.types.types import element_of, shape_of
+from tenon.dialects.types.types import compute_type, element_of, shape_of
 from tenon.passes.loops.softmax_chains import MOST_HEAD, Loops, Softmax, is_half, makes_rows, reordered, row_reduction
 
 
@@ -201,5 +201,4 @@ def without_casts(value: SSAValue) -> SSAValue:
 
 def only_rounds(op: CastOp) -> bool:
     """Whether a cast is between floats of which kernels of the gradient have the values in f32."""
-    elements = [element_of(value.type) for value in (op.x, op.result)]
-    return all(isinstance(element, BFloat16Type | Float16Type | Float32Type) for element in elements)
+    return all(compute_type(element_of(value.type)) == f32 for value in (op.x, op.result))
