@@ -70,11 +70,13 @@ class MatrixProducts:
         first |= {loop.name: Position() for loop in dealt}
 
         def piece(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
-            rows = None if isinstance(left, SharedTile) else self._rows_in_registers(left, at.scaled(2))
-            with self.code.at(first | {depth.name: at.scaled(2)}):
-                if isinstance(left, SharedTile):
+            here = first | {depth.name: at.scaled(2)}
+            if isinstance(left, SharedTile):
+                with self.code.at(here):
                     rows = self._rows_of(left)
-                assert rows is not None
+            else:
+                rows = self._rows_in_registers(left, here[depth.name])
+            with self.code.at(here):
                 self._multiply(rows, self._columns_of_right(), sums)
             return ()
 
