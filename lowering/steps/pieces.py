@@ -50,17 +50,16 @@ class PiecesStep(Step):
     loop: str
 
     def obstacle(self, nest: Nest) -> str | None:
-        found = _loop_obstacle(nest, self.loop)
+        obstacle = _loop_obstacle(nest, self.loop)
+        if obstacle is not None:
+            return obstacle
         axis = nest.loop(self.loop).axis
-        sums = [s for s in nest.statements if axis in s.reduced]
-        if found is None and not sums:
-            return f"nothing is added up along axis {axis}"
-        return found or next(_order_obstacles(nest, axis, sums), None)
+        sums = _reducing(nest, axis)
+        return next(_order_obstacles(nest, axis, sums), None) if sums else f"nothing is added up along axis {axis}"
 
     def apply(self, nest: Nest) -> None:
         axis = nest.loop(self.loop).axis
-        sums = tuple([s for s in nest.statements if axis in s.reduced])
-        nest.pieces = Pieces(self.loop, sums, _seen(nest, axis))
+        nest.pieces = Pieces(self.loop, _reducing(nest, axis), _seen(nest, axis))
 
 
 @dataclass(frozen=True)
@@ -100,12 +99,16 @@ def _loop_obstacle(nest: Nest, name: str) -> str | None:
     return f"loop {outer[0].name} is around it" if outer else None
 
 
+def _reducing(nest: Nest, axis: str) -> tuple[NestStatement, ...]:
+    return tuple([s for s in nest.statements if axis in s.reduced])
+
+
 _Found = tuple[NestStatement, tuple[NestStatement, ...]]
 
 
 def _found(nest: Nest, axis: str) -> _Found | str:
     """The statement that finds the largest elements along an axis, and those that add up along it."""
-    reducing = [s for s in nest.statements if axis in s.reduced]
+    reducing = _reducing(nest, axis)
     largest = [s for s in reducing if isinstance(_combination(s), arith.MaximumfOp)]
     if len(largest) != 1:
         return f"{len(largest)} statements find the largest element along axis {axis}, expected one"
