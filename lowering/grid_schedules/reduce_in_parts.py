@@ -41,6 +41,7 @@ from tenon.dialects.families.monoid import Monoid, combining_monoid
 from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.walking import all_ops, ops_of
 from tenon.lowering.buffers.memref_facts import row_major_strides
+from tenon.lowering.grid_schedules.columns import SPAN
 from tenon.lowering.grid_schedules.contractions import large_product
 from tenon.lowering.grid_schedules.parts import Parts, unscheduled_kernels
 from tenon.lowering.grid_schedules.uneven_parts import UnevenReduction, combine_parts
@@ -118,8 +119,8 @@ def _find(function: func.FuncOp, machine: Gpu) -> _Reduction | UnevenReduction |
     results = prod(extent for known, extent in enumerate(first.extents) if known not in reductions)
     if prod(first.extents) < LEAST_ELEMENTS or any(prod(other.extents) > results for other in others):
         return None
-    is_row = any(access.step(known) == 1 for known in reductions for access in first.inputs)
-    blocks = results if is_row else -(-results // machine.warp)
+    is_row, is_wide = _along_memory(first, results, machine)
+    blocks = results if is_row or is_wide else -(-results // machine.warp)
     wanted = PARTS * machine.multiprocessors // max(blocks, 1)
     shortest = (SHORTEST_PART if is_row else machine.warp) // prod(first.extents[known] for known in inner)
     most = min(wanted, length // max(shortest, 1))
@@ -128,6 +129,17 @@ def _find(function: func.FuncOp, machine: Gpu) -> _Reduction | UnevenReduction |
         return _Reduction(function, first, loop, parts)
     uneven = Parts.of(length, most)
     return UnevenReduction(function, first, loop, uneven, selection) if uneven.count > 1 else None
+
+
+def _along_memory(statement: Statement, results: int, machine: Gpu) -> tuple[bool, bool]:
+    """Whether the largest input of a reduction has neighbours along what is reduced, and whether each multiprocessor
+    could have columns of it."""
+    inputs = [access for access in statement.inputs if access.is_used]
+    if not inputs:
+        return True, False
+    largest = max(inputs, key=lambda access: prod(access.shape))
+    is_row = any(largest.step(known) == 1 for known in statement.loops(LoopKind.REDUCTION))
+    return is_row, results * largest.element_bytes >= machine.multiprocessors * SPAN
 
 
 def _tiles(kernel: Kernel, machine: Gpu) -> int | None:

@@ -108,7 +108,7 @@ func.func private @transpose(%x: memref<512x256xf32>, %o: memref<256x512xf32>) a
 
 // -----
 
-// Lanes have columns, warps have rows.
+// Lanes have columns, warps have rows: so few columns to a warp that each multiprocessor has a block, by vectors.
 func.func private @column_sums(%x: memref<512x8192xf32>, %o: memref<8192xf32>) attributes {kernel} {
   %zero = arith.constant 0.0 : f32
   linalg.fill ins(%zero : f32) outs(%o : memref<8192xf32>)
@@ -121,7 +121,8 @@ func.func private @column_sums(%x: memref<512x8192xf32>, %o: memref<8192xf32>) a
   func.return
 }
 // CHECK-LABEL: func.func private @column_sums
-// CHECK-SAME:    "split(j, 32) -> jg, jl", "bind(jg, grid)", "split(i, 16) -> ip, iw", "split(ip, 4) -> io, iu", "unroll(iu)", "bind(iw, warp)", "bind(jl, lane)"
+// CHECK-SAME:    "split(j, 4) -> j_, jv", "vectorize(jv)", "split(j_, 8) -> jg, jl", "bind(jg, grid)"
+// CHECK-SAME:    "split(i, 64) -> ip, iw", "split(ip, 4) -> io, iu", "unroll(iu)", "split(iw, 4) -> ib, il", "bind(ib, warp)", "bind(il, lane)", "bind(jl, lane)"
 
 // -----
 
