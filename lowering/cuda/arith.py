@@ -22,11 +22,13 @@ from tenon.lowering.cuda.tables import (
     FLOAT_COMPARISONS,
     FROM_FLOAT,
     INTEGER_COMPARISONS,
+    ROUNDED,
     TO_FLOAT,
     same_width_unsigned,
 )
 
 BIT = IntegerType(1)
+_GREATER, _LESS = 2, 4  # predicates of arith.cmpf: ogt, olt
 
 
 def emit_constant(writer: KernelWriter, op: arith.ConstantOp) -> None:
@@ -79,11 +81,31 @@ def emit_compare_floats(writer: KernelWriter, op: arith.CmpfOp) -> None:
 
 def emit_select(writer: KernelWriter, op: arith.SelectOp) -> None:
     condition, first, second = (writer.names[operand] for operand in op.operands)
-    writer.declare(op.result, f"{condition} ? {first} : {second}")
+    if (extremum := _extremum(op)) is not None:
+        writer.declare(op.result, f"{extremum}({first}, {second})")
+    else:
+        writer.declare(op.result, f"{condition} ? {first} : {second}")
+
+
+def _extremum(op: arith.SelectOp) -> str | None:
+    """The function of the larger or smaller of two f32 that a choice is, none of which is NaN: one instruction."""
+    known = op.cond.owner
+    if not isinstance(known, arith.CmpfOp) or tuple(known.operands) != tuple(op.operands[1:]):
+        return None
+    has_numbers = known.lhs.type == Float32Type() and arith.FastMathFlag.NO_NANS in known.fastmath.data
+    return {_GREATER: "fmaxf", _LESS: "fminf"}.get(known.predicate.value.data) if has_numbers else None
 
 
 def emit_convert_float(writer: KernelWriter, op: Operation) -> None:
     source, target = op.operands[0].type, op.results[0].type
+    rounding = op.operands[0].owner
+    if (
+        isinstance(rounding, arith.TruncFOp)
+        and Float32Type() == rounding.input.type == target
+        and type(source) in ROUNDED
+    ):
+        writer.declare(op.results[0], ROUNDED[type(source)].format(writer.names[rounding.input]))
+        return
     expression = TO_FLOAT.get(type(source)) or FROM_FLOAT.get(type(target))
     if expression is not None and Float32Type() in (source, target):
         writer.declare(op.results[0], expression.format(writer.names[op.operands[0]]))

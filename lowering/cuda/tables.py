@@ -162,6 +162,11 @@ PAIR_EXPRESSIONS: dict[type[Operation], tuple[str, str]] = {
 # Conversions between f32 and the types that are stored as bits; all others are C casts.
 TO_FLOAT: dict[type[Attribute], str] = {Float16Type: "tn_f16_to_f32({0})", BFloat16Type: "tn_bf16_to_f32({0})"}
 FROM_FLOAT: dict[type[Attribute], str] = {Float16Type: "tn_f32_to_f16({0})", BFloat16Type: "tn_f32_to_bf16({0})"}
+# Of an f32 that is rounded to one of them, and an f32 again.
+ROUNDED: dict[type[Attribute], str] = {
+    Float16Type: "tn_f32_rounded_to_f16({0})",
+    BFloat16Type: "tn_f32_rounded_to_bf16({0})",
+}
 BITCASTS: dict[tuple[str, str], str] = {
     ("float", "int"): "__float_as_int({0})",
     ("int", "float"): "__int_as_float({0})",
@@ -206,6 +211,17 @@ __device__ __forceinline__ tn_bf16 tn_f32_to_bf16(float x) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result) : "f"(x));
   return result;
 }
+// A conversion of one number has an eighth of the rate of arithmetic, one of two has half of it: the other one is 0.
+__device__ __forceinline__ float tn_f32_rounded_to_f16(float x) {
+  unsigned int both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(0.0f), "f"(x));
+  return tn_f16_to_f32((tn_f16)both);
+}
+__device__ __forceinline__ float tn_f32_rounded_to_bf16(float x) {
+  unsigned int both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(x), "f"(0.0f));
+  return __int_as_float((int)both);
+}
 __device__ __forceinline__ float tn_exp_approximate(float x) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * 1.44269504f));
@@ -216,6 +232,10 @@ __device__ __forceinline__ tn_bf16 tn_f32_to_bf16(float x) {  // to nearest, tie
   unsigned int bits = (unsigned int)__float_as_int(x);
   if (x != x) return (tn_bf16)(bits >> 16 | 64);
   return (tn_bf16)((bits + 32767 + (bits >> 16 & 1)) >> 16);
+}
+__device__ __forceinline__ float tn_f32_rounded_to_f16(float x) { return tn_f16_to_f32(tn_f32_to_f16(x)); }
+__device__ __forceinline__ float tn_f32_rounded_to_bf16(float x) {
+  return __int_as_float((int)((unsigned int)tn_f32_to_bf16(x) << 16));
 }
 __device__ __forceinline__ float tn_exp_approximate(float x) { return expf(x); }
 #endif

@@ -31,6 +31,8 @@ class PiecesCode(StatementCode):
         along = [statement for statement in self.nest.statements if loop.axis in statement.axes]
         for statement in along:
             self._approximate(statement)
+            if self.products_of(statement) is None:
+                _keep_precision(statement)
         first = self.nest.statements.index(along[0])
         before, others = self.nest.statements[:first], self.nest.statements[first:]
         behind = [statement for statement in others if loop.axis not in statement.axes]
@@ -131,6 +133,20 @@ def _allow(statement: NestStatement, kind: type[Operation], flag: arith.FastMath
     for op in statement.statement.body.ops:
         if isinstance(op, kind):
             op.properties["fastmath"] = arith.FastMathFlagsAttr([flag])
+
+
+def _keep_precision(statement: NestStatement) -> None:
+    """Do not round numbers to elements of 2 bytes that are extended again in the same body: sums of products, which no
+    memory has between them and what is computed of them, stay as they were added up."""
+    ops = list(statement.statement.body.ops)
+    for op in ops:
+        rounding = op.operands[0].owner if isinstance(op, arith.ExtFOp) else None
+        if isinstance(rounding, arith.TruncFOp) and rounding.input.type == op.results[0].type:
+            op.results[0].replace_all_uses_with(rounding.input)
+    for op in reversed(ops):
+        if isinstance(op, arith.ExtFOp | arith.TruncFOp) and not any(result.uses for result in op.results):
+            op.detach()
+            op.erase()
 
 
 class Sums:

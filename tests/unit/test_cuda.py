@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from cuda_programs import CASES, Array, Case, floats, grid_mapped, parallel, parse, program, with_constants
@@ -18,12 +19,17 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, TensorType, f32
 from xdsl.utils.exceptions import PassFailedException
 
+import tenon
 from tenon.lowering.cuda.emit_cuda import EmissionError, emit_cuda
 from tenon.lowering.cuda.map_to_grid import MapToGridPass
+from tenon.lowering.options import LoweringOptions
+from tenon.lowering.pipeline import lower
+from tenon.passes.machine import GPUS
 from tenon.runtime.cuda import device_cuda, nvrtc
 from tenon.runtime.cuda.cupy_backend import CupyBackend
 from tenon.runtime.cuda.device import HostProgramError
 from tenon.runtime.executables import executable
+from tenon.runtime.lower import new_context
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="nvrtc is not installed")
@@ -169,6 +175,17 @@ def test_host_runs_control_flow_views_and_copies() -> None:
     np.testing.assert_allclose(z, expected[:, ::-1], rtol=1e-6)
     assert np.isnan(w).all()
     assert executable.backend.launches == ["step"] * 3  # an empty grid is not launched
+
+
+@needs_compiler
+def test_numbers_between_ops_of_bf16_are_rounded_in_pairs() -> None:
+    """As NumPy rounds them; a conversion of one number alone is slow."""
+    x = np.linspace(-3, 3, 512, dtype=np.float32).astype(ml_dtypes.bfloat16)
+    module = tenon.jit(lambda x: (x * 1.7 + x) * x).trace(x).module.clone()
+    (loaded,) = load_on_shim([lower(new_context(), module, LoweringOptions(gpu=GPUS["sm_90"]))])
+    assert loaded.source.count("= tn_f32_rounded_to_bf16(") == 2
+    scaled = np.multiply(x, np.full_like(x, 1.7))
+    np.testing.assert_array_equal(loaded([x])[0], np.multiply(np.add(scaled, x), x))
 
 
 @needs_compiler
