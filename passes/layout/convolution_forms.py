@@ -108,7 +108,8 @@ def _form_of_convolution(op: Any, target: Target) -> Value | None:
 
 
 def _form_of_weight_gradient(op: Any, target: Target) -> Value | None:
-    return weight_gradient_by_channels(tuple(map(Value, op.operands)), op.settings, target.machine)
+    operands = tuple(map(Value, op.operands))
+    return weight_gradient_by_channels(operands, op.settings, target.machine, panels=not target.matrices)
 
 
 # The subject of these rewrites are convolutions: a contraction is one where its maps are those of the gradient of a

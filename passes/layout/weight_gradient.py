@@ -1,8 +1,13 @@
 """The gradient of a convolution's weight in a form that runs faster: vectors along channels.
 
 The result (groups, f, c, ...window) has no dimension that is long enough for vectors but filters and channels, and the
-operands have neither of them last. The one that they run along is transposed once and read for each tap. It is cut into
-blocks that stay in the cache for all taps, of channels and of rows; what blocks of rows give is added up.
+operands have neither of them last. The panels that a product copies of one of them (`lowering/schedules/packing.py`)
+are in the order in which it reads them: filters of the cotangent, which are the same for all taps. There is a sum for
+each image, or each few rows of one, as long as these sums take less than what is added up: a panel stays near then for
+all taps, and threads have parts of their own. They are added up in the end.
+
+Where an operand would be copied for each tap, where it is small beside the result, and where there are no panels, it is
+transposed once and read for each. It is cut into blocks that stay in the cache for all taps, of channels and of rows.
 """
 
 from __future__ import annotations
@@ -51,6 +56,16 @@ class _Gradient:
     def work(self) -> int:
         """Products of one example."""
         return prod((self.n, self.groups, *self.channels, *self.counts, *self.window))
+
+    @property
+    def sums(self) -> int:
+        """Elements of the result of one example."""
+        return self.groups * prod((*self.channels, *self.window))
+
+    @property
+    def read(self) -> int:
+        """Elements of the operands of one example, about: of the image as many as there are windows."""
+        return self.n * self.groups * sum(self.channels) * prod(self.counts)
 
     @staticmethod
     def of(operands: Sequence[Value], maps: Sequence[AffineMap], extents: Sizes) -> _Gradient | None:
@@ -103,9 +118,12 @@ def _steps(place: AffineExpr, out: int, tap: int) -> tuple[int, int] | None:
     return (factors[out], factors[tap]) if factors.keys() == {out, tap} and subscript.constant == 0 else None
 
 
-def weight_gradient_by_channels(operands: Sequence[Value], settings: dict[str, Any], machine: Machine) -> Value | None:
+def weight_gradient_by_channels(
+    operands: Sequence[Value], settings: dict[str, Any], machine: Machine, *, panels: bool
+) -> Value | None:
     """What a contraction of `operands` with the `settings` of `contract` gives, as the gradient of a weight with
-    vectors along channels; `None` where it is none, or channels are too few."""
+    vectors along channels; `None` where it is none, or channels are too few. With `panels`, products copy what lies
+    across vectors by themselves."""
     if len({x.element_type for x in operands}) > 1:
         return None
     gradient = _Gradient.of(operands, settings["maps"], settings["extents"])
@@ -117,56 +135,86 @@ def weight_gradient_by_channels(operands: Sequence[Value], settings: dict[str, A
     filled = [size / (-(-size // machine.lanes) * machine.lanes) for size in gradient.channels]
     if max(filled) < FULL_ENOUGH:
         return None
-    # Of two that fill vectors as well, the one whose operand is smaller.
+    # Of two that fill vectors as well, the one that is the same for all taps, or else whose operand is smaller.
     g, x = gradient.operands
-    at = 0 if (filled[0], -prod(g.shape)) >= (filled[1], -prod(x.shape)) else 1
+    sizes = (0, 1) if panels and not is_product else (prod(g.shape), prod(x.shape))
+    at = 0 if (filled[0], -sizes[0]) >= (filled[1], -sizes[1]) else 1
     block = BLOCK_VECTORS * machine.lanes
     if gradient.channels[at] % block:
         block = gradient.channels[at]
-    return _by_blocks(gradient, at, block, _rows_of_block(gradient.counts, block, machine))
+    most = gradient.read // gradient.sums
+    if panels and most and (at == 0 or is_product):
+        return _in_parts(gradient, at, block, _images_and_rows(gradient, block, most, machine), is_transposed=False)
+    part = gradient.n, _rows_of_block(gradient.counts, block, machine)
+    return _in_parts(gradient, at, block, part, is_transposed=True)
+
+
+def _images_and_rows(gradient: _Gradient, channels: int, most: int, machine: Machine) -> tuple[int, int]:
+    """How many images, and of each how many of the first dimension of the windows, `most` parts or fewer have."""
+    parts = _largest_divisor(gradient.n, most)
+    if parts < gradient.n:
+        return gradient.n // parts, gradient.counts[0]
+    rows = _rows_of_block(gradient.counts, channels, machine)
+    return 1, rows if parts * (gradient.counts[0] // rows) <= most else gradient.counts[0]
 
 
 def _rows_of_block(counts: Sizes, channels: int, machine: Machine) -> int:
     """How many of the first dimension of the windows a block has, which divides it: of the transposed operand, a
     quarter of the cache holds as many elements of 4 bytes."""
-    most = max(machine.l2 // 16 // (prod(counts[1:]) * channels), 1)
-    return max(rows for rows in range(1, counts[0] + 1) if counts[0] % rows == 0 and rows <= most)
+    return _largest_divisor(counts[0], max(machine.l2 // 16 // (prod(counts[1:]) * channels), 1))
 
 
-def _by_blocks(gradient: _Gradient, at: int, block: int, rows: int) -> Value:
-    """Vectors along `block` channels of `operands[at]`: filters of the cotangent, or channels of the image."""
-    counts, window, groups = gradient.counts, gradient.window, gradient.groups
+def _largest_divisor(number: int, most: int) -> int:
+    return max(divisor for divisor in range(1, min(number, most) + 1) if number % divisor == 0)
+
+
+def _in_parts(gradient: _Gradient, at: int, block: int, part: tuple[int, int], *, is_transposed: bool) -> Value:
+    """Vectors along `block` channels of `operands[at]`: filters of the cotangent, or channels of the image; a sum for
+    each `part` of images and rows. With `is_transposed`, the channels of a block come last in that operand."""
+    (images, rows), window, counts, groups = part, gradient.window, gradient.counts, gradient.groups
     first, rank, others = len(gradient.batch), len(window), gradient.channels[1 - at]
     blocks = gradient.channels[at] // block
-    inner = (counts[0] // rows, groups, blocks, *window, others, block, gradient.n, rows, *counts[1:])
-    extents = (*gradient.batch, *inner)
-    example, *d = _batch_and_loops(extents, first)
-    (part, group, channels), tap, (other, last, image, row) = d[:3], d[3 : 3 + rank], d[3 + rank : 7 + rank]
-    out = (scaled(part, rows) + row if rows < counts[0] else row, *d[7 + rank :])
-    spatial = [out, places(out, tap, gradient.stride, gradient.dilation)]
-    # Blocks of channels stand before the image, and the channels of a block behind it.
-    own, rest = [example if has else () for has in (gradient.batched[at], gradient.batched[1 - at])]
-    ahead, shape = len(own), gradient.operands[at].shape
-    blocked = ops.reshape(gradient.operands[at], shape=(*shape[: ahead + 2], blocks, block, *shape[ahead + 3 :]))
-    order = (0, 1, 2, *range(4, 4 + rank), 3)
-    blocked = ops.transpose(blocked, permutation=(*range(ahead), *[ahead + axis for axis in order]))
-    factors = [
-        (blocked, (*own, image, group, channels, *spatial[at], last)),
-        (gradient.operands[1 - at], (*rest, image, group, other, *spatial[1 - at])),
-    ]
-    total = contracted(extents, factors, (*example, *d[: 5 + rank]))
-    if total.shape[first] == 1:
-        total = ops.reshape(total, shape=(*gradient.batch, *total.shape[first + 1 :]))
-    else:
-        total = ops.sum(total, axis=first)
+    kept = (gradient.n // images, counts[0] // rows, groups, blocks, *window, others, block)
+    d = _Loops(gradient.batch, (*kept, images, rows, *counts[1:]))
+    of_images, of_rows, group, channels, *inner = d.loops
+    tap, (other, last, image, row, *along) = inner[:rank], inner[rank:]
+    cotangent, x = gradient.operands
+    # Parts are dimensions of their own: a loop that is a sum with another everywhere would need one that says how long.
+    windows, split = (of_rows, row, *along), (counts[0] // rows, rows, *counts[1:])
+    index = [(channels, last) if at == 0 else (other,), (other,) if at == 0 else (channels, last)]
+    places_of = places((scaled(of_rows, rows) + row, *along), tap, gradient.stride, gradient.dilation)
+    spatial, sizes = (windows, places_of), (split, x.shape[x.ndim - rank :])
+    factors: list[tuple[Value, tuple[AffineExpr, ...]]] = []
+    for number, value in enumerate((cotangent, x)):
+        own = d.batch if gradient.batched[number] else ()
+        divided = (blocks, block) if number == at else (others,)
+        ahead = (*value.shape[: len(own)], gradient.n // images, images, groups)
+        value = ops.reshape(value, shape=(*ahead, *divided, *sizes[number]))
+        behind, place = index[number], spatial[number]
+        if number == at and is_transposed:
+            # The channels of a block come last.
+            moved = len(ahead) + 1
+            order = (*range(moved), *range(moved + 1, value.ndim), moved)
+            value, behind, place = ops.transpose(value, permutation=order), (channels,), (*place, last)
+        factors.append((value, (*own, of_images, image, group, *behind, *place)))
+    total = contracted(d.extents, factors, d.kept(len(kept)))
+    total = ops.sum(ops.reshape(total, shape=(*gradient.batch, *kept)), axis=(first, first + 1))
     # (...batch, groups, blocks, ...window, others, block)
-    along, beside = (1, 3 + rank), (2 + rank,)
-    order = (0, *((*along, *beside) if at == 0 else (*beside, *along)), *range(2, 2 + rank))
+    channel, beside = (1, 3 + rank), (2 + rank,)
+    order = (0, *((*channel, *beside) if at == 0 else (*beside, *channel)), *range(2, 2 + rank))
     total = ops.transpose(total, permutation=(*range(first), *[first + axis for axis in order]))
     return ops.reshape(total, shape=(*gradient.batch, groups, *gradient.channels, *window))
 
 
-def _batch_and_loops(extents: Sizes, first: int) -> list[Any]:
-    """The loops over a batch, together, and then each of the others."""
-    loops = [AffineExpr.dimension(i) for i in range(len(extents))]
-    return [tuple(loops[:first]), *loops[first:]]
+class _Loops:
+    """The loops over a batch and over `sizes`; those of one iteration are none, but the number 0."""
+
+    def __init__(self, batch: Sizes, sizes: Sizes) -> None:
+        self.batch = tuple([AffineExpr.dimension(i) for i in range(len(batch))])
+        self.extents = (*batch, *[size for size in sizes if size != 1])
+        numbers = iter(range(len(batch), len(self.extents)))
+        self.loops = [AffineExpr.constant(0) if size == 1 else AffineExpr.dimension(next(numbers)) for size in sizes]
+
+    def kept(self, count: int) -> tuple[AffineExpr, ...]:
+        """Those over the batch, and of the first `count` others those that are loops."""
+        return (*self.batch, *[loop for loop in self.loops[:count] if isinstance(loop, AffineDimExpr)])
