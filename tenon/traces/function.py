@@ -17,7 +17,6 @@ import numpy as np
 from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.registry import generation
 from tenon.dialects.ops.control.debug import checks_gradients
-from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.dialects.support.user_place import shown
 from tenon.dialects.support.user_traceback import shows_user_frames
@@ -37,6 +36,7 @@ from tenon.traces.pieces import Pieces, in_pieces
 from tenon.traces.program import Program
 from tenon.traces.reads import reads_of
 from tenon.traces.stand_ins import ChangeError, Written, WrittenAgain
+from tenon.traces.turns import TURNS
 
 _MOST = 256
 """Programs of a function that are kept."""
@@ -55,7 +55,6 @@ class TracedFunction(NativeCalls):
         self.name: str = getattr(function, "__name__", type(function).__name__)
         self._programs = Programs[Program](_MOST)
         self._pieces = Pieces()
-        self._lock = new_lock()
 
     @shows_user_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -68,6 +67,13 @@ class TracedFunction(NativeCalls):
                 return self.function(*args, **kwargs)
             with in_pieces(self._pieces):
                 return self.function(*args, **kwargs)
+        TURNS.begin()
+        try:
+            return self._run(args, kwargs)
+        finally:
+            TURNS.end()
+
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves: list[Any] = []
         structure = _take_apart((args, kwargs), leaves)
         key = self._key(structure, leaves)
@@ -109,7 +115,7 @@ class TracedFunction(NativeCalls):
         return self if instance is None else types.MethodType(self, instance)
 
     def _traced(self, key: Hashable, args: Any, kwargs: Any, leaves: list[Any]) -> Program:
-        with self._lock:
+        with TURNS.tracing():
             known = self._programs.get(key)
             if known is not None:
                 return known

@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import math
 import sys
+import threading
 import types
 import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +21,7 @@ import tenon
 from tenon import nn, optim
 from tenon.dialects.definition.value import TracedValueError
 from tenon.eager import tape
+from tenon.runtime.python_state import quick_switches
 from tenon.traces.stand_ins import TraceError
 
 RNG = np.random.default_rng(0)
@@ -656,3 +659,29 @@ def test_a_value_that_does_not_fit_rows_of_a_mask_is_refused() -> None:
 
     with pytest.raises(ValueError, match="cannot be repeated to 1"):
         tenon.trace(function)(tenon.tensor(np.zeros((4, 1), np.float32)), tenon.tensor(np.ones(4, bool)))
+
+
+def test_threads_trace_and_call_over_one_module() -> None:
+    model, total = nn.Linear(3, 4, seed=0).requires_grad_(), tenon.tensor([0.0])
+    x = tenon.tensor(POINTS)
+    expected = model(x).detach().numpy()
+    together = threading.Barrier(3)
+
+    def counted(scale: int) -> Callable[..., Any]:
+        def function(x: Any) -> Any:
+            total.add_(1.0)
+            return model(x).detach() * scale
+
+        return tenon.trace(function)
+
+    def trace_and_call(number: int) -> None:
+        for scale in range(4):
+            function = counted(10 * number + scale)
+            together.wait(20)
+            for _ in range(6):
+                np.testing.assert_allclose(function(x), (10 * number + scale) * expected, rtol=1e-5, atol=1e-6)
+
+    with quick_switches(), ThreadPoolExecutor(3) as pool:
+        list(pool.map(trace_and_call, range(1, 4)))
+    assert total.item() == 3 * 4 * 6
+    assert type(model.weight) is nn.Parameter
