@@ -17,9 +17,10 @@ from types import MethodType
 from typing import Any
 
 import numpy as np
+from xdsl.ir import Attribute
 
 from tenon.dialects.definition import registry
-from tenon.dialects.definition.autocast import autocast_element
+from tenon.dialects.definition.autocast import autocast_element, like_autocast, lowered, precision
 from tenon.dialects.definition.promotion import adopted, is_literal
 from tenon.dialects.definition.registry import generation, install_evaluator, install_functions
 from tenon.dialects.definition.signature import flat, map_grouped
@@ -37,6 +38,7 @@ from tenon.runtime.arguments.outputs import leaves_of, sharing
 from tenon.runtime.arguments.tree import flatten, paths, register_constant, tell_by_identity, unflatten
 from tenon.runtime.call.callable_class import native_class
 from tenon.runtime.call.entry import NativeCalls
+from tenon.runtime.call.layout import ANY_PRECISION
 from tenon.runtime.call.steps import IndescribableError, numbers_read_as
 from tenon.runtime.call.tensors import call_on_tensors
 from tenon.runtime.epoch import EPOCH
@@ -112,14 +114,15 @@ def _compiled(
     """What runs op `cls` on such operands, with what tells it from others, the operands as its arrays, and which of
     them it takes as they lie in memory."""
     known = cls.known_settings(settings)
-    grouped = _arrays(cls, operands)
+    low = lowered(cls, operands)
+    grouped = _arrays(cls, operands, low)
     arrays = flat(grouped)
     orders = orders_of(arrays, least=_READ_IN_PLACE)
     groups = tuple([len(o) if isinstance(o, tuple) else o is None for o in grouped])
     signature = tuple([(array.dtype, array.shape) for array in arrays])
     # What other settings gave is not meant, nor what was made before an op was defined again.
     meant = knobs.interpret, knobs.code_settings, generation()
-    key = (cls, groups, known.identity, signature, *meant, *orders.items())
+    key = (cls, groups, known.identity, low, signature, *meant, *orders.items())
     compiled = _COMPILED.get(key)
     if compiled is None:
         _, structure = flatten((tuple(grouped), {}))
@@ -133,7 +136,7 @@ def _compiled(
         if not knobs.interpret:
             # What lies in another order is copied: that takes less than to compile for sizes that may not come again.
             sized = _with_names(types)
-            kind = (*key[:3], sized, *meant)
+            kind = (*key[:4], sized, *meant)
             calls = _CALLS.setdefault(kind, _Calls())
             weight = 1 + (sum([array.nbytes for array in arrays]) >> _LONG)
             found = calls.for_all_sizes(key, weight, lambda: program(sized, {}))
@@ -165,9 +168,10 @@ def _with_names(types: Sequence[AnyTensor]) -> tuple[AnyTensor, ...]:
     return tuple([tensor_type(tuple(map(named, shape_of(t) or ())), element_of(t)) for t in types])
 
 
-def _arrays(cls: type[TensorOp], operands: Sequence[Any]) -> list[Any]:
-    """Operands as arrays; numbers become arrays of the dtype that they would adopt."""
-    targets = iter(cls.operand_elements(operands))
+def _arrays(cls: type[TensorOp], operands: Sequence[Any], low: Attribute | None) -> list[Any]:
+    """Operands as arrays; numbers become arrays of the dtype that they would adopt, where `autocast` converts others to
+    what it has for `low`."""
+    targets = iter(cls.operand_elements(operands if low is None else like_autocast(cls, operands, low)))
 
     def convert(value: Any) -> np.ndarray[Any, Any]:
         where, element = next(targets)
@@ -204,7 +208,7 @@ class ArrayFunction(NativeCalls):
         """Run at once, on arrays; in a trace, join it. The result is written to `out`, where there is that argument."""
         if "out" in kwargs and insertion_point() is None and "out" not in self.op.OTHER_NAMES:
             return self._into(kwargs.pop("out"), args, kwargs)
-        if insertion_point() is not None or (self.op.AUTOCAST is not None and autocast_element() is not None):
+        if insertion_point() is not None:
             return self._function(*args, **kwargs)
         for operand in args:
             face = getattr(type(operand), "__tenon_function__", None)
@@ -235,7 +239,8 @@ class ArrayFunction(NativeCalls):
         key, compiled, arrays, orders = _compiled(self.op, operands, settings)
         result = compiled.launch(arrays, out)
         leaves, structure = flatten(self._parameters.marked(args, kwargs))
-        kind = structure, key, tuple(map(type, leaves)), out is None
+        held = ANY_PRECISION if self.op.AUTOCAST is None else precision()
+        kind = structure, key, tuple(map(type, leaves)), out is None, held
         if self._dispatch.wants(kind, epoch):
             entry = None
             if _are_operands(leaves, given) and _PLAIN.issuperset(map(type, given)):
@@ -249,7 +254,8 @@ class ArrayFunction(NativeCalls):
                 on_tensors = None if self.is_view or name else call_on_tensors(self.op, operands, settings)
                 most = _CALLS_OF_ANY_SIZES if compiled.interface.sizes else -1
                 with suppress(IndescribableError):
-                    entry = compiled.entry_of(call, structure, orders, name, numbers_read_as(numbers), on_tensors, most)
+                    read = numbers_read_as(numbers)
+                    entry = compiled.entry_of(*(call, structure, orders, name, read, on_tensors, most), precision=held)
             self._dispatch.add(self, kind, entry, epoch)
         return result
 

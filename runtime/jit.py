@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tenon.dialects.definition.autocast import autocast_element
+from tenon.dialects.definition.autocast import autocast_element, precision
 from tenon.dialects.definition.registry import generation, watch_generation
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.forking import new_lock
@@ -160,9 +160,9 @@ class JitFunction(NativeCalls):
             if out is None and ran is None and autocast_element() is None:
                 kind = *kind, tuple(map(type, given))
                 self._device_calls.learn(kind, lambda: compiled.device_call(*call), epoch)
-        elif autocast_element() is None and self._dispatch.wants(kind, epoch):
+        elif self._dispatch.wants(kind, epoch):
             given = kwargs if out is None else {name: kwargs.get(name, out) for name in order}
-            self._dispatch.add(self, kind, compiled.entry_for((args, given), structure), epoch)
+            self._dispatch.add(self, kind, compiled.entry_for((args, given), structure, precision()), epoch)
         return results
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:

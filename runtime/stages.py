@@ -24,6 +24,7 @@ from tenon.runtime.call.donation import Donated, OverwrittenError
 from tenon.runtime.call.entry import Entry, NativeCalls, entry
 from tenon.runtime.call.entry_words import NOT_TRACED
 from tenon.runtime.call.entry_words import Traced as TracedEntry
+from tenon.runtime.call.layout import ANY_PRECISION
 from tenon.runtime.call.steps import NUMBERS, WIDE_NUMBERS, IndescribableError, Numbers
 from tenon.runtime.cuda.calls import DeviceCall, OtherwiseError, device_call
 from tenon.runtime.cuda.device import ArgumentError
@@ -153,7 +154,12 @@ class Compiled(NativeCalls):
             self._dispatch.add(self, order, self.entry_for(call, signature.key[0]), epoch)
         return results
 
-    def entry_for(self, call: tuple[tuple[Any, ...], dict[str, Any]], structure: Structure) -> Entry | None:
+    def entry_for(
+        self,
+        call: tuple[tuple[Any, ...], dict[str, Any]],
+        structure: Structure,
+        precision: int = ANY_PRECISION,
+    ) -> Entry | None:
         """What native code must know to make calls like this one; `None` if it could not tell them from others.
 
         `call` has all arguments, frozen ones as well, and `structure` is theirs, without `out`.
@@ -167,7 +173,7 @@ class Compiled(NativeCalls):
             _, structure = flatten((args, {name: value for name, value in kwargs.items() if name != "out"}))
         out = "out" if parameters.take_out and "out" in kwargs else None
         numbers = WIDE_NUMBERS if WIDE_FLOAT in self.signature.key else NUMBERS
-        return self.entry_of((args, kwargs), structure, self.signature.orders, out, numbers)
+        return self.entry_of((args, kwargs), structure, self.signature.orders, out, numbers, precision=precision)
 
     def entry_of(
         self,
@@ -179,6 +185,7 @@ class Compiled(NativeCalls):
         on_tensors: Any = None,
         most: int = -1,
         traced: TracedEntry = NOT_TRACED,
+        precision: int = ANY_PRECISION,
     ) -> Entry | None:
         """`entry_for` arguments that are not frozen, static ones in the class `Static`; see `entry`."""
         made = self.executable
@@ -191,6 +198,7 @@ class Compiled(NativeCalls):
                 numbers=numbers,
                 call=on_tensors,
                 most=most,
+                precision=precision,
                 guards=() if self.guards is None else self.guards.native,
                 donated=self._donated,
                 traced=traced,

@@ -11,15 +11,17 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, Self, TypeVar
 
+import numpy as np
 from xdsl.ir import Attribute
 
 from tenon.dialects.definition.both_faces import is_device
 from tenon.dialects.definition.operation import DeclaredOp
-from tenon.dialects.definition.promotion import is_literal, own_element
-from tenon.dialects.definition.signature import map_grouped
-from tenon.dialects.definition.value import call_in_python, insertion_point, ops
+from tenon.dialects.definition.promotion import AdoptingFloat, is_literal, own_element
+from tenon.dialects.definition.signature import flat, map_grouped
+from tenon.dialects.definition.value import insertion_point, ops
+from tenon.dialects.support.thread_numbers import ThreadNumbers
 from tenon.dialects.types.size import Size
-from tenon.dialects.types.types import bf16, element_type, f16, f32
+from tenon.dialects.types.types import bf16, element_type, f16, f32, numpy_dtype
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,6 +35,9 @@ class _State(threading.local):
 
 
 _STATE = _State()
+_NUMBERS: dict[Attribute | None, int] = {None: 0, bf16: 1, f16: 2}
+PRECISIONS = ThreadNumbers()
+"""The dtype of low precision of each thread, as a number: what native calls were prepared for."""
 
 
 class autocast:
@@ -64,13 +69,11 @@ class autocast:
 
     def __enter__(self) -> Self:
         _STATE.before.append(_STATE.element)
-        _STATE.element = self._element
-        call_in_python(1)
+        _put(self._element)
         return self
 
     def __exit__(self, *_: object) -> None:
-        call_in_python(-1)
-        _STATE.element = _STATE.before.pop()
+        _put(_STATE.before.pop())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
@@ -89,16 +92,50 @@ def autocast_element() -> Attribute | None:
     return _STATE.element if point is None or point.is_users else None
 
 
+def precision() -> int:
+    """The number in `PRECISIONS` of a call that is made here, outside of traces."""
+    return _NUMBERS[_STATE.element]
+
+
+def _put(element: Attribute | None) -> None:
+    if element is not _STATE.element:
+        _STATE.element = element
+        PRECISIONS.set(_NUMBERS[element])
+
+
+def lowered(cls: type[DeclaredOp], operands: Sequence[Any]) -> Attribute | None:
+    """The dtype of low precision for a call of `cls` that is made here, if some operand is converted for it."""
+    if cls.AUTOCAST is None or (low := autocast_element()) is None:
+        return None
+    return low if any(_target(cls, value, low) is not None for value in flat(operands)) else None
+
+
 def as_autocast(cls: type[DeclaredOp], operands: Sequence[Any], low: Attribute) -> list[Any]:
     """The operands of a call of `cls` in the dtypes that it computes in, where the low precision is `low`."""
-    source, target = ((f32,), low) if cls.AUTOCAST == "low" else ((f16, bf16), f32)
 
     def converted(value: Any) -> Any:
-        if value is None or is_literal(value) or isinstance(value, Size):
-            return value
-        return ops.cast(value, dtype=target) if own_element(value, cls.name) in source else value
+        target = _target(cls, value, low)
+        return value if target is None else ops.cast(value, dtype=target)
 
     return list(map_grouped(converted, operands))
 
 
-__all__ = ["as_autocast", "autocast", "autocast_element"]
+def like_autocast(cls: type[DeclaredOp], operands: Sequence[Any], low: Attribute) -> list[Any]:
+    """The same for what is asked for dtypes alone: what would be converted is an array of that dtype."""
+
+    def stand_in(value: Any) -> Any:
+        target = _target(cls, value, low)
+        return value if target is None else np.empty((), numpy_dtype(target))
+
+    return list(map_grouped(stand_in, operands))
+
+
+def _target(cls: type[DeclaredOp], value: Any, low: Attribute) -> Attribute | None:
+    """The dtype that an operand is converted to; `None` where it stays as it is."""
+    if value is None or is_literal(value) or isinstance(value, Size | AdoptingFloat):
+        return None
+    source, target = ((f32,), low) if cls.AUTOCAST == "low" else ((f16, bf16), f32)
+    return target if own_element(value, cls.name) in source else None
+
+
+__all__ = ["as_autocast", "autocast", "autocast_element", "like_autocast", "lowered", "precision"]

@@ -63,14 +63,12 @@ class InsertionPoint:
 class _State(threading.local):
     def __init__(self) -> None:
         self.stack: list[InsertionPoint] = []
-        self.reasons = 0
 
 
 _STATE = _State()
 
 TRACES_IN_PROGRESS = np.zeros(1, np.int64)
-"""The number of threads that trace, or whose calls need Python for other reasons (`call_in_python`): where it is 0, no
-thread needs to be asked."""
+"""The number of threads that trace: where it is 0, no thread needs to be asked."""
 _TRACES_LOCK = new_lock()
 
 
@@ -105,14 +103,8 @@ def _count_traces(change: int) -> None:
         TRACES_IN_PROGRESS[0] += change
 
 
-def call_in_python(change: int) -> None:
-    """Have no call be native (1), for a reason of this thread, until it ends (-1)."""
-    _STATE.reasons += change
-    _count_traces(change)
-
-
 def _count_own_trace() -> None:
-    TRACES_IN_PROGRESS[0] = bool(_STATE.stack) + _STATE.reasons
+    TRACES_IN_PROGRESS[0] = bool(_STATE.stack)
 
 
 os.register_at_fork(after_in_child=_count_own_trace)

@@ -21,7 +21,7 @@ from tenon.runtime.call.callable_class import native_class, set_vector_call
 from tenon.runtime.call.donation import Donated
 from tenon.runtime.call.entry_words import NOT_TRACED, Guard, Place, Traced, Words, guard_words
 from tenon.runtime.call.launch import Launch
-from tenon.runtime.call.layout import ENTRY, RESULT, TABLE
+from tenon.runtime.call.layout import ANY_PRECISION, ENTRY, RESULT, TABLE
 from tenon.runtime.call.loaded import native_call
 from tenon.runtime.call.size_steps import SizeSteps, UnboundSizeError
 from tenon.runtime.call.steps import NUMBERS, Arguments, Building, IndescribableError, Numbers
@@ -63,6 +63,7 @@ def entry(
     numbers: Numbers = NUMBERS,
     call: Any = None,
     most: int = -1,
+    precision: int = ANY_PRECISION,
     guards: Sequence[Guard] = (),
     donated: Donated | None = None,
     traced: Traced = NOT_TRACED,
@@ -72,7 +73,8 @@ def entry(
     Inputs with `orders` must lie like that. With `out`, the keyword argument of this name has arrays that the
     results are written to. Python's `numbers` are read by these steps. With `call`, what the tape calls them, tensors
     are taken for arrays. Arrays whose memory results take over are these, if not `donated`. It serves `most` calls
-    until it is renewed (-1: any), as long as `guards` hold. Raises `IndescribableError` for calls like all others.
+    until it is renewed (-1: any), under the `autocast` of a number (`precision`), as long as `guards` hold. Raises
+    `IndescribableError` for calls like all others.
     """
     words = Words()
     guarded = _guarded(words, guards, traced)
@@ -95,6 +97,7 @@ def entry(
     building = _building(arguments, result, (len(args) + [*kwargs].index(out), kwargs[out]) if out else None, traced)
     description: dict[str, int | Place] = {
         "epoch": -1,
+        "precision": precision,
         "calls_left": most,
         "positional": len(args),
         "keywords": len(kwargs),

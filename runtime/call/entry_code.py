@@ -18,8 +18,8 @@ Python and NumPy comes from a table of addresses that is filled after loading: t
 from __future__ import annotations
 
 from tenon.runtime.call.layout import PYTHON, REFS
-from tenon.runtime.cpu.ir_types import I64, VOID
-from tenon.runtime.cpu.ir_values import Value
+from tenon.runtime.cpu.ir_types import I64, VOID, pointer
+from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.ir_writer import Module
 
 code = Module()
@@ -31,3 +31,15 @@ def release(objects: Value, first: Value, end: Value) -> None:
     """Give references back."""
     with code.each(end, first) as i:
         python.Py_DecRef(objects[i])
+
+
+@code.function(I64, numbers=pointer(I64))
+def number_of_thread(numbers: Value) -> Operand:
+    """What this thread has set among the words of `ThreadNumbers`: 0 if nothing, -1 where that is not known here."""
+    count = numbers[0]
+    code.return_if(count <= 0, count)
+    thread = python.PyThread_get_thread_ident()
+    with code.each(count) as i:
+        place = i * 2
+        code.return_if(numbers[place + 1] == thread, numbers[place + 2])
+    return 0

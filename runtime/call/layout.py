@@ -87,8 +87,10 @@ PYTHON = Struct(
     is_own=REF,
     donation=REF,
     raise_pending=REF,
-    # where numbers lie: that of traces in progress, what entries must have been made after, and that of errors pending
+    # where numbers lie: that of traces in progress, the precisions of threads, what entries must have been made after,
+    # and that of errors pending
     traces=pointer(I64),
+    precisions=pointer(I64),
     epoch=pointer(I64),
     pending=pointer(I64),
 )
@@ -96,8 +98,8 @@ PYTHON = Struct(
 
 Step = IntEnum(
     "Step",
-    "array scalar float double int float_of_int double_of_int bool same tuple list dict attributes fields "
-    "constant add multiply divide remainder equal positive",
+    "array scalar float double bfloat int float_of_int double_of_int bfloat_of_int bool same tuple list dict "
+    "attributes fields constant add multiply divide remainder equal positive",
 )
 """What steps do."""
 
@@ -167,8 +169,12 @@ length, the bytes of an element, or what there must be of the source of a tensor
 GUARDS = Struct(count=I64, first=pointer(GUARD))
 """Guards that are asked by themselves."""
 
+ANY_PRECISION = -1
+"""What an entry says that holds under any `autocast`."""
+
 ENTRY = Struct(
     epoch=I64,
+    precision=I64,
     calls_left=I64,
     positional=I64,
     keywords=I64,
@@ -210,7 +216,8 @@ the slots that `numbers` has; where one says how large the arena is, there is a 
 It serves calls as long as its guards hold. `function` is its name, for arguments that must not be used after the call.
 `byte` is a dtype. Where it takes tensors, their arrays are leaves, and results are tensors if any leaf is, or always
 (2); `call` is what the tape calls that, or null, and `gradients` has a bit for each result whose elements change
-continuously. It serves so many calls as are left (-1: any number), where calls are recorded (`mode` 1), or are not (2).
+continuously. It serves so many calls as are left (-1: any number), under the `autocast` of a number
+(`ANY_PRECISION`), where calls are recorded (`mode` 1), or are not (2).
 Behind the arguments, it is given what lies in the places of the extras."""
 
 TABLE = Struct(general=REF, count=I64, entries=pointer(ENTRY))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tenon.dialects.definition.autocast import PRECISIONS
 from tenon.dialects.definition.value import TRACES_IN_PROGRESS
 from tenon.dialects.families.host import PENDING, raise_pending
 from tenon.dialects.support.donation import Donation
@@ -121,7 +122,8 @@ def _fill(table: int) -> None:
     }
     _KEPT.append(objects)
     found = {name: 0 if name == "result_memory" and value is None else id(value) for name, value in objects.items()}
-    found |= {"traces": TRACES_IN_PROGRESS.ctypes.data, "epoch": EPOCH.ctypes.data, "pending": PENDING.ctypes.data}
+    found |= {"traces": TRACES_IN_PROGRESS.ctypes.data, "precisions": PRECISIONS.address}
+    found |= {"epoch": EPOCH.ctypes.data, "pending": PENDING.ctypes.data}
     found |= {name: address_of_function(name) for name in PYTHON.fields if name.startswith(("Py", "mem"))}
     addresses = (ctypes.c_size_t * len(found)).from_address(table)
     addresses[:] = PYTHON.words(found)

@@ -142,12 +142,27 @@ def _expect(type_: Value, expected: Value) -> None:
 
 
 def _read_float(given: Value, word: Value) -> None:
+    word.to(pointer(F32)).store(_float(given))
+
+
+def _float(given: Value) -> Value:
     """As f32; not if it is out of range."""
     _expect(given.type, python.float)
     wide = python.PyFloat_AsDouble(given)
     narrow = wide.to(F32)
     code.return_if((_absolute(narrow.to(F64)) == inf) & (_absolute(wide) != inf), False)
-    word.to(pointer(F32)).store(narrow)
+    return narrow
+
+
+def _store_bfloat(narrow: Value, word: Value) -> None:
+    """An f32 as bf16, to the nearest, of two the even one; not if it is NaN."""
+    code.return_if(narrow != narrow, False)
+    bits = narrow.bits(I32).to(I64)
+    word.store((bits + ((bits >> 16) & 1) + 0x7FFF) >> 16)
+
+
+def _read_bfloat(given: Value, word: Value) -> None:
+    _store_bfloat(_float(given), word)
 
 
 def _read_double(given: Value, word: Value) -> None:
@@ -174,6 +189,10 @@ def _read_float_of_int(given: Value, word: Value) -> None:
     word.to(pointer(F32)).store(_integer(given).to(F64).to(F32))
 
 
+def _read_bfloat_of_int(given: Value, word: Value) -> None:
+    _store_bfloat(_integer(given).to(F64).to(F32), word)
+
+
 def _read_double_of_int(given: Value, word: Value) -> None:
     word.to(pointer(F64)).store(_integer(given).to(F64))
 
@@ -186,9 +205,11 @@ def _read_bool(given: Value, word: Value) -> None:
 _NUMBERS: dict[int, Callable[[Value, Value], None]] = {
     Step.float: _read_float,
     Step.double: _read_double,
+    Step.bfloat: _read_bfloat,
     Step.int: _read_int,
     Step.float_of_int: _read_float_of_int,
     Step.double_of_int: _read_double_of_int,
+    Step.bfloat_of_int: _read_bfloat_of_int,
     Step.bool: _read_bool,
 }
 

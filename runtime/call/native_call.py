@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tenon.runtime.call.entry_code import code, python, release
-from tenon.runtime.call.layout import CALL_SLOT, ENTRY, REF, REFS
+from tenon.runtime.call.entry_code import code, number_of_thread, python, release
+from tenon.runtime.call.layout import ANY_PRECISION, CALL_SLOT, ENTRY, REF, REFS
 from tenon.runtime.call.native_arguments import same, take_apart
 from tenon.runtime.call.native_donation import count_changes, give_away
 from tenon.runtime.call.native_guards import all_hold, loaded
@@ -181,7 +181,7 @@ def tenon_call(called: Value, arguments: Value, count_and_flags: Value, names: V
     slot = called.to(pointer(I8)).at(called.type.place_of_call).to(pointer(CALL_SLOT))
     table = slot.table
     entries = table.place("entries")
-    epoch, i = python.epoch[0], code.local(I64, 0)
+    epoch, precision, i = python.epoch[0], number_of_thread(python.precisions), code.local(I64, 0)
     with code.if_(python.traces[0] == 0), code.loop():
         # how many there are changes when another thread, or a finalizer, changes the table
         code.break_if(i >= table.count)
@@ -189,7 +189,7 @@ def tenon_call(called: Value, arguments: Value, count_and_flags: Value, names: V
         i.set(i + 1)
         is_alike = (entry.epoch == epoch) & (entry.positional == count) & (entry.keywords == keywords)
         left = entry.calls_left
-        is_wanted = is_alike & (left != 0)
+        is_wanted = is_alike & (left != 0) & ((entry.precision == precision) | (entry.precision == ANY_PRECISION))
         with (
             code.if_(is_wanted),
             code.if_(names_fit(entry, keywords, names)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenon.runtime.call.entry_code import code, python, release
+from tenon.runtime.call.entry_code import code, number_of_thread, python, release
 from tenon.runtime.call.layout import (
     ENTRY,
     MEMORY,
@@ -63,14 +63,9 @@ def _none() -> Value:
 @code.function(I64)
 def records() -> Operand:
     """Whether this thread records calls on tensors; -1 where that is not known here."""
-    off = tensors.unrecorded
-    count = off[0]
-    code.return_if(count == 0, 1)
-    code.return_if(count < 0, -1)
-    thread = python.PyThread_get_thread_ident()
-    with code.each(count) as i:
-        code.return_if(off[i + 1] == thread, 0)
-    return 1
+    is_off = number_of_thread(tensors.unrecorded)
+    code.return_if(is_off < 0, is_off)
+    return is_off ^ 1
 
 
 @code.function(I1, given=REFS, count=I64)

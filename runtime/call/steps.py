@@ -12,6 +12,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tenon.runtime.arguments.arguments import Static, is_array
@@ -30,9 +31,11 @@ WIDE_NUMBERS: Numbers = {**NUMBERS, float: Step.double}
 _BY_DTYPE = {
     (float, np.dtype(np.float32)): Step.float,
     (float, np.dtype(np.float64)): Step.double,
+    (float, np.dtype(ml_dtypes.bfloat16)): Step.bfloat,
     (int, np.dtype(np.int64)): Step.int,
     (int, np.dtype(np.float32)): Step.float_of_int,
     (int, np.dtype(np.float64)): Step.double_of_int,
+    (int, np.dtype(ml_dtypes.bfloat16)): Step.bfloat_of_int,
     (bool, np.dtype(np.bool_)): Step.bool,
 }
 _SCALARS = frozenset([np.dtype(code).type for code in "?bhilqBHILQefd"])

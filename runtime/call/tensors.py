@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.support.forking import new_lock
+from tenon.dialects.support.thread_numbers import ThreadNumbers
 from tenon.runtime.call.callable_class import is_supported
 from tenon.runtime.call.layout import MEMORY, NODE, RESULT_SOURCE, TENSOR, TENSORS, VIEW
 from tenon.runtime.cpu.ir_types import Struct
-
-_MOST_THREADS = 4096
 
 
 @dataclass(frozen=True)
@@ -57,41 +56,8 @@ def _lies_like(kind: type, struct: Struct) -> bool:
     return True
 
 
-class _Threads:
-    """The threads that do not record calls, as native code reads them."""
-
-    def __init__(self) -> None:
-        self._lock = new_lock()
-        self._off: dict[int, int] = {}
-        self.words = (ctypes.c_int64 * (1 + _MOST_THREADS))()  # which is written to faster than an array of NumPy's
-
-    def set(self, thread: int, records: bool) -> None:
-        """Note whether a thread records."""
-        with self._lock:
-            if records:
-                self._off.pop(thread, None)
-            else:
-                self._off[thread] = thread
-            count = len(self._off)
-            # With more than there is room for, native code is told that it does not know.
-            self.words[0] = -1
-            if count <= _MOST_THREADS:
-                for place, number in enumerate(self._off, 1):
-                    self.words[place] = number
-                self.words[0] = count
-
-
-UNRECORDED = _Threads()
-
-
-class _Ident:
-    """The number of a thread, which another one may have after it."""
-
-    def __init__(self) -> None:
-        self.number = threading.get_ident()
-
-    def __del__(self) -> None:
-        UNRECORDED.set(self.number, True)
+UNRECORDED = ThreadNumbers()
+"""The threads that do not record calls have 1."""
 
 
 class RecordingMode(threading.local):
@@ -99,7 +65,6 @@ class RecordingMode(threading.local):
 
     def __init__(self) -> None:
         self._records = True
-        self._thread = _Ident()
 
     @property
     def records(self) -> bool:
@@ -109,7 +74,7 @@ class RecordingMode(threading.local):
     def records(self, wanted: bool) -> None:
         if wanted != self._records:
             self._records = wanted
-            UNRECORDED.set(self._thread.number, wanted)
+            UNRECORDED.set(int(not wanted))
 
 
 _WAITING = np.zeros(1, np.int64)
@@ -155,7 +120,7 @@ def fill_tensors(table: int) -> None:
     words: Mapping[str, int] = {
         **{name: id(getattr(known, name)) for name in names},
         "least": known.least,
-        "unrecorded": ctypes.addressof(UNRECORDED.words),
+        "unrecorded": UNRECORDED.address,
         "waiting": _WAITING.ctypes.data,
     }
     (ctypes.c_size_t * len(words)).from_address(table)[:] = TENSORS.words(words)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from tenon.dialects.definition.autocast import lowered
 from tenon.dialects.definition.both_faces import BothFaces
 from tenon.dialects.definition.methods import TensorMethods
 from tenon.dialects.definition.registry import function_names, watch_generation
@@ -160,7 +161,7 @@ def record_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any], made: tu
     """Note the call of an op on the tape."""
     count = len(op.SIGNATURE.operands)
     if op.SIGNATURE.is_plain and len(args) >= count and op.OTHER_NAMES.keys().isdisjoint(settings):
-        key = op, args[count:], *settings.items()
+        key = op, lowered(op, args[:count]), args[count:], *settings.items()
         with suppress(TypeError):  # of settings that are no keys
             call = _SIMPLE.get(key)
             if call is None:

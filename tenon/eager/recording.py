@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.autocast import as_autocast, lowered
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.promotion import AdoptingFloat, exact
 from tenon.dialects.definition.registry import generation
@@ -149,7 +150,8 @@ def call_of(name: str, key: Hashable, apply: Apply, kept: Kept | None = None) ->
 
 
 def op_call(cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, Any]) -> Call:
-    """The `Call` of an op, with operands in groups as its `bind` gives them."""
+    """The `Call` of an op, with operands in groups as its `bind` gives them, which `autocast` may convert."""
+    low = lowered(cls, operands)
     groups = tuple([len(o) if isinstance(o, tuple) else o is None for o in operands])
 
     def apply(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -158,10 +160,10 @@ def op_call(cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, An
             tuple([next(rest) for _ in range(group)]) if type(group) is int else None if group else next(rest)
             for group in groups
         ]
-        result = cls.apply(*_adopted(cls, args), **settings)
+        result = cls.apply(*_adopted(cls, args if low is None else as_autocast(cls, args, low)), **settings)
         return result if isinstance(result, tuple) else (result,)
 
-    return call_of(cls.name, (cls, groups, cls.known_settings(settings).identity), apply)
+    return call_of(cls.name, (cls, groups, cls.known_settings(settings).identity, low), apply)
 
 
 def _adopted(cls: type[TensorOp], operands: Sequence[Any]) -> Sequence[Any]:

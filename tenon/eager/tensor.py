@@ -12,6 +12,7 @@ from weakref import ref
 
 import numpy as np
 
+from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import Value, insertion_point
@@ -233,6 +234,8 @@ class Tensor(Familiar):
             (seen,), known = function.op.bind(args, settings)
             return looks(seen, **known)
         if WAITING.piece is not None:
+            if function.op.AUTOCAST is not None and autocast_element() is not None:
+                return function.op.apply(*args, **settings)  # what is converted waits as well
             made = WAITING.piece.call(function, args, settings)
             if made is not NotImplemented:
                 return made

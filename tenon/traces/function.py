@@ -81,7 +81,7 @@ class TracedFunction(NativeCalls):
         epoch = int(EPOCH[0])
         result = program.run(leaves)
         kind = key, tuple(kwargs), id(program)
-        if not program.held and autocast_element() is None and self._dispatch.wants(kind, epoch):
+        if not program.held and self._dispatch.wants(kind, epoch):
             call = _put_together((args, kwargs), map(like_given, leaves))
             self._dispatch.add(self, kind, entry_of(program, call, leaves), epoch)
         return result

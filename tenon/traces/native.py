@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.autocast import precision
 from tenon.eager.modes import MODE
 from tenon.eager.recording import Stored
 from tenon.runtime.arguments.arguments import Static
@@ -74,7 +75,7 @@ def entry_of(program: Program, call: tuple[Any, Any], leaves: Sequence[Any]) -> 
     traced = Traced(1 if MODE.records else 2, extras, wanted, plain, result[0], guards)
     _, structure = flatten(call)
     compiled = Compiled(structure, "cpu", program.name, made, guards=program.guards)
-    return compiled.entry_of(call, structure, {}, None, WIDE_NUMBERS, traced=traced)
+    return compiled.entry_of(call, structure, {}, None, WIDE_NUMBERS, traced=traced, precision=precision())
 
 
 def _changed(program: Program, donors: Sequence[int]) -> set[int] | None:

@@ -17,8 +17,10 @@ import numpy as np
 import pytest
 
 import tenon
+from tenon.dialects.definition.autocast import PRECISIONS
 from tenon.dialects.definition.value import TRACES_IN_PROGRESS, InsertionPoint, inserting
 from tenon.dialects.support.forking import new_lock
+from tenon.runtime.call.tensors import UNRECORDED
 from tenon.runtime.cpu.compile import compile_object
 from tenon.runtime.cpu.llvm_lock import LINKING, beside_others
 from tenon.runtime.cpu.load import load_objects
@@ -164,6 +166,14 @@ def test_settings_of_blocks_that_others_are_in_have_ended() -> None:
     with collection_paused():
         assert in_child(lambda: not gc.isenabled()) == "right"
     assert gc.isenabled()
+
+
+def test_what_other_threads_have_set_has_ended() -> None:
+    with another_thread_in(tenon.autocast("bf16")), another_thread_in(tenon.no_grad()):
+        assert (PRECISIONS.words[0], UNRECORDED.words[0]) == (1, 1)
+        assert in_child(lambda: (PRECISIONS.words[0], UNRECORDED.words[0]) == (0, 0)) == "right"
+        with tenon.autocast("f16"):
+            assert in_child(lambda: [*PRECISIONS.words[:3]] == [1, threading.get_ident(), 2]) == "right"
 
 
 def test_traces_of_others_have_ended() -> None:

@@ -149,6 +149,17 @@ def test_where_it_holds() -> None:
         tenon.autocast("f32")
 
 
+def test_numbers_beside_converted_operands_lose_nothing() -> None:
+    values = GENERATOR.uniform(0.5, 2.0, 8).astype(np.float16)
+    x: Any = tenon.tensor(values, requires_grad=True)
+    for _ in range(3):
+        with tenon.autocast("f16"):
+            found = x**0.3
+        gradient: Any = tenon.autograd.grad(found.sum(), (x,))[0]
+        np.testing.assert_allclose(found.detach(), values.astype(np.float64) ** 0.3, rtol=1e-6)
+        np.testing.assert_allclose(gradient, 0.3 * values.astype(np.float64) ** -0.7, rtol=1e-3)
+
+
 def test_a_decorator_that_several_threads_enter_leaves_each_what_it_had() -> None:
     first, second = threading.Event(), threading.Event()
 

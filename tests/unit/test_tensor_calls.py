@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import inspect
+import math
 import sys
 import threading
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -22,6 +25,8 @@ from tenon.eager import tensor as tensors
 from tenon.eager.tape import Node
 from tenon.runtime import evaluate
 from tenon.runtime.call.callable_class import is_supported
+from tenon.runtime.stages import Compiled
+from tenon.traces.program import Program
 
 pytestmark = pytest.mark.skipif(not is_supported(), reason="native calls need CPython with a global lock")
 F32 = np.float32
@@ -86,6 +91,49 @@ def test_calls_are_native_and_right(name: str, monkeypatch: pytest.MonkeyPatch) 
                 assert (leaf.grad is None) == (peer.grad is None)
                 if peer.grad is not None:
                     np.testing.assert_allclose(leaf.grad.numpy(), peer.grad.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_calls_under_autocast_are_native_and_those_of_their_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights, given = tenon.tensor(array(4, 4), requires_grad=True), tenon.tensor(array(4, 4, seed=1))
+    product, step = tenon.jit(lambda x, y: x @ y), tenon.trace(lambda x: given @ x)
+
+    def run(dtype: str | None) -> list[Any]:
+        weights.grad = None
+        with tenon.autocast(dtype=dtype or "bf16", enabled=dtype is not None):
+            hidden = given @ weights
+            found = [hidden, hidden * 0.3, hidden + 3, (abs(hidden) + 0.1) ** 0.3, hidden.softmax(-1), step(given)]
+            found.append(product(given, given))
+        found[4].square().sum().backward()
+        return [*[x.detach() for x in found], weights.grad]
+
+    expected = {dtype: run(dtype) for dtype in ("bf16", None, "f16")}
+    assert [str(x.dtype) for x in expected["f16"]] == ["float16"] * 3 + ["float32"] * 2 + ["float16"] * 2 + ["float32"]
+    for dtype in ("bf16", None) * 3:
+        run(dtype)
+    with calls_of_python(monkeypatch) as noted, monkeypatch.context() as patched:
+        for owner, name in ((Compiled, "launch"), (Program, "run")):
+            patched.setattr(owner, name, lambda *args: noted.append("function"))
+        for dtype in ("bf16", None, "bf16"):
+            for one, other in zip(run(dtype), expected[dtype], strict=True):
+                assert one.dtype == other.dtype
+                np.testing.assert_array_equal(one.numpy(), other.numpy())
+    assert not noted
+    with ThreadPoolExecutor(1) as pool, tenon.autocast("f16"):
+        assert pool.submit(lambda: (given @ given).dtype).result() == F32  # which holds for this thread alone
+    with calls_of_python(monkeypatch) as noted:
+        assert [str(x.dtype) for x in run("f16")[:3]] == ["float16"] * 3
+    assert noted
+
+
+def test_numbers_of_native_calls_are_rounded_to_bf16_as_elsewhere() -> None:
+    zero, generator = np.zeros((), ml_dtypes.bfloat16), np.random.default_rng(0)
+    numbers: list[float] = (generator.standard_normal(200) * 10.0 ** generator.integers(-38, 38, 200)).tolist()
+    numbers += [1.00390625, 1.01171875, 3.4e38, math.inf, -math.inf, math.nan, 257, 259, -(2**40) - 1, 0.0, -0.0]
+    for _ in range(3):
+        assert (tenon.add(zero, 0.5), tenon.add(zero, 1)) == (0.5, 1)
+    for number in numbers:
+        found, expected = tenon.add(zero, number), np.asarray(number, ml_dtypes.bfloat16)
+        np.testing.assert_array_equal(np.float32(found), np.float32(expected))
 
 
 def test_results_without_gradients_have_no_source() -> None:
