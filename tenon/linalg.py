@@ -54,4 +54,12 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = attribute_hints(__name__)
+    __getattr__ = attribute_hints(
+        __name__,
+        {
+            "norm": "write vector_norm(x, axis=..., ord=...), or matrix_norm(x, ord=...) of matrices",
+            "multi_dot": "write tenon.einsum, which finds the order of products",
+            "eig": "there are no complex dtypes; eigh has the eigenvalues of symmetric matrices",
+            "eigvals": "there are no complex dtypes; eigvalsh has the eigenvalues of symmetric matrices",
+        },
+    )

@@ -102,6 +102,19 @@ def _by_element(args: tuple[Any, ...], settings: dict[str, Any], names: tuple[st
     return given if len(given) == len(names) + 1 and hasattr(given[1], "shape") else None
 
 
+def _lengths(given: Any, size: int, axis: int) -> list[int]:
+    """The lengths of the parts of an axis of `size` elements, of what `split` is given."""
+    if hasattr(given, "__index__"):
+        length = int(given.__index__())
+        if length < 1:
+            raise ValueError(f"split: the size of parts is {length} where 1 or more is needed")
+        return [min(length, size - start) for start in range(0, max(size, 1), length)]
+    lengths = [int(length) for length in given]
+    if min(lengths, default=0) < 0 or sum(lengths) != size:
+        raise ValueError(f"split: parts of the sizes {lengths} do not make up axis {axis}, of {size} elements")
+    return lengths
+
+
 class Selected(NamedTuple):
     """Elements, and where they are."""
 
@@ -180,6 +193,27 @@ class BothFaces:
         if self.ndim not in (0, 2):
             raise ValueError(f"what has rank {self.ndim} is no matrix; mT transposes several")
         return self.T
+
+    def split(self, *args: Any, **settings: Any) -> tuple[Any, ...]:
+        """`x.split(size, dim=0)`, as in PyTorch: parts of `size` elements along an axis, of which the last may be
+        smaller, or parts of the sizes in a sequence; of a `Tensor`, views.
+
+        `x.split(sections=n)` and `x.split(sizes=...)` are the function `tenon.split`, which takes a number of parts as
+        its first argument, as NumPy's does.
+        """
+        given = dict(zip(("split_size", "dim"), args, strict=False)) | settings
+        size = given.pop("split_size_or_sections", given.pop("split_size", None))
+        if size is None:
+            return self._op("split")(self, **settings)
+        axis = normalize_axis(given.pop("dim", given.pop("axis", 0)), self.ndim, "split: dim")
+        if given or len(args) > 2:
+            raise TypeError(f"split: takes the size or sizes of parts and dim, got {(*args, *settings)} as well")
+        parts: list[Any] = []
+        end = 0
+        for length in _lengths(size, self.shape[axis], axis):
+            start, end = end, end + length
+            parts.append(self[(*[slice(None)] * axis, slice(start, end))])  # pyright: ignore[reportIndexIssue, reportUnknownArgumentType]
+        return tuple(parts)
 
     # --- at indices -------------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ from xdsl.ir import Attribute
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
 
 Shape = tuple[int, ...] | None
+_MOST_ELEMENTS = 1 << 60
+"""Elements of which no memory holds more: a tensor is at most as many bytes as 63 bits count."""
 
 
 class InferenceError(ValueError):
@@ -121,6 +123,8 @@ def check_sizes(function: str, shape: Any) -> None:
             raise TypeError(f"{function}: shape is {tuple(shape)} where integers are needed")
         if hasattr(size, "__index__") and int(size.__index__()) < 0:
             raise InferenceError(f"{function}: shape is {tuple(shape)} where sizes of at least 0 are needed")
+    if prod([int(size.__index__()) for size in shape if hasattr(size, "__index__")]) > _MOST_ELEMENTS:
+        raise InferenceError(f"{function}: shape is {tuple(shape)}, of more elements than any memory holds")
 
 
 def check_count(function: str, name: str, count: Any) -> None:

@@ -103,6 +103,9 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "rsub": (lambda t, x, y: t.rsub(x, y, alpha=3), (X, Y)),
     "cdist": (lambda t, x, y: t.cdist(x, y), (X, Y)),
     "chunk": (lambda t, x: t.chunk(x, 3, dim=1), (X,)),
+    "split, sizes": (lambda t, x: x.split((1, 3), dim=1), (X,)),
+    "split, size": (lambda t, x: x.split(3, -1), (X,)),
+    "split, one": (lambda t, x: x.split(2), (B,)),
     "chunk, method": (lambda t, x: x.chunk(2, -1), (B,)),
     "unbind": (lambda t, x: t.unbind(x, 1), (X,)),
     "narrow": (lambda t, x: t.narrow(x, 1, -3, 2), (X,)),
@@ -220,6 +223,7 @@ def test_what_looks_at_a_tensor_is_a_view() -> None:
     x = tenon.tensor(np.zeros((4, 6), np.float32))
     looks = [
         x.chunk(2)[1],
+        x.split(1)[0],
         x.unbind(0)[0],
         x.narrow(1, 0, 2),
         x.t(),
@@ -229,7 +233,7 @@ def test_what_looks_at_a_tensor_is_a_view() -> None:
     ]
     for look in looks:
         look += 1
-    assert x.sum().item() == 12 + 6 + 8 + 4 * 24
+    assert x.sum().item() == 12 + 6 + 6 + 8 + 4 * 24
 
 
 def test_masked_select_and_bincount() -> None:
