@@ -710,8 +710,6 @@ class Methods:
     def space_to_depth(self, block: _b.int, mode: _Literal['DCR', 'CRD'] = ...) -> _Self:
         """`x` (..., c, h, w) with squares of `block` times `block` pixels made channels: (..., c block², h / block, w /
         block). It undoes `depth_to_space` of the same `mode`."""
-    def split(self, sections: _b.int | None = ..., axis: _b.int = ..., sizes: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ...) -> _Any:
-        """`x` cut along `axis` into `sections` parts of equal size, or into parts of the given `sizes`."""
     def sqrt(self) -> _Self:
         """The square root of `x`; NaN for negative numbers."""
     def square(self) -> _Self:
@@ -838,6 +836,8 @@ class ValueMethods(Methods):
         """The elements of `x` in row-major order in a new `shape`, of which one size may be -1 and is then computed."""
     def scatter_add(self, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ...) -> _Self:
         """`x` with `updates` added at `indices` along `axis`: result[..., indices[i], ...] += updates[..., i, ...]."""
+    def split(self, sections: _b.int | None = ..., axis: _b.int = ..., sizes: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ...) -> _Any:
+        """`x` cut along `axis` into `sections` parts of equal size, or into parts of the given `sizes`."""
     def squeeze(self, axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ...) -> _Self:
         """`x` without its axes `axis`, which must have size 1; without `axis`, without all axes of size 1."""
     def swapaxes(self, axis1: _b.int, axis2: _b.int) -> _Any:
