@@ -77,7 +77,7 @@ def entry(
     `IndescribableError` for calls like all others.
     """
     words = Words()
-    guarded = _guarded(words, guards, traced)
+    guarded = _guarded(words, guards, traced, most, precision)
     given = [position for position, held in enumerate(launch.inputs) if held is None]
     taken = _memory_of_results(launch, given, has_out=out is not None)
     shapes = [*launch.shapes, *([] if out is None else [shape for _, _, shape in launch.results])]
@@ -94,20 +94,17 @@ def entry(
         program = _description(words, launch, taken, sizes, donated if out is None else None, traced.plain)
     except UnboundSizeError as error:
         raise IndescribableError from error
-    building = _building(arguments, result, (len(args) + [*kwargs].index(out), kwargs[out]) if out else None, traced)
+    target = (len(args) + [*kwargs].index(out), kwargs[out]) if out else None
     description: dict[str, int | Place] = {
-        "epoch": -1,
-        "precision": precision,
-        "calls_left": most,
         "positional": len(args),
         "keywords": len(kwargs),
         "names": words.objects(list(kwargs)),
         **guarded,
+        **_building(arguments, result, target, traced).described(),  # which may open more arguments
         "registers": arguments.registers,
         "step_count": arguments.count,
         "steps": arguments.finished(),
         "leaf_count": arguments.leaves,
-        **building.described(),
         "takes_over": int(any(leaf >= 0 for leaf in taken)),
         "slots": sizes.count,
         **_on_tensors(words, launch, call, traced),
@@ -116,9 +113,14 @@ def entry(
     return Entry(words, description, (launch, structure, result))
 
 
-def _guarded(words: Words, guards: Sequence[Guard], traced: Traced) -> dict[str, int | Place]:
+def _guarded(
+    words: Words, guards: Sequence[Guard], traced: Traced, most: int, precision: int
+) -> dict[str, int | Place]:
     """Where it holds, and what it is given besides arguments."""
     return {
+        "epoch": -1,
+        "calls_left": most,
+        "precision": precision,
         "guard_count": len(guards) + len(traced.guards),
         "guards": guard_words(words, [*guards, *traced.guards]),
         "extra_count": len(traced.extras),

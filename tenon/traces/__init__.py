@@ -6,5 +6,5 @@ runs it. For functions in pieces, `waiting` are tensors whose elements nobody ha
 give them, `piece_programs` what is compiled of these, and `known_pieces` finds that again. `function` is `tenon.trace`
 itself. `files` writes such functions and reads them, `upgrades` those of former versions; `portable` writes the ops of
 users out, by `portable_loops` those that loop, and `loaded` is what was read. `native` describes calls that need no
-Python, and `turns` keeps threads that trace and threads that call apart.
+Python.
 """

@@ -18,6 +18,7 @@ from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.registry import generation
 from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.dialects.support.plain_arrays import is_on_gpu
+from tenon.dialects.support.turns import Turns
 from tenon.dialects.support.user_place import shown
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.eager.modes import MODE, WAITING, is_traced
@@ -36,10 +37,11 @@ from tenon.traces.pieces import Pieces, in_pieces
 from tenon.traces.program import Program
 from tenon.traces.reads import reads_of
 from tenon.traces.stand_ins import ChangeError, Written, WrittenAgain
-from tenon.traces.turns import TURNS
 
 _MOST = 256
 """Programs of a function that are kept."""
+_TURNS = Turns()
+"""Of threads: while one traces, stand-ins are where tensors were, and no other one runs what was traced."""
 
 
 class TracedFunction(NativeCalls):
@@ -67,11 +69,11 @@ class TracedFunction(NativeCalls):
                 return self.function(*args, **kwargs)
             with in_pieces(self._pieces):
                 return self.function(*args, **kwargs)
-        TURNS.begin()
+        _TURNS.begin()
         try:
             return self._run(args, kwargs)
         finally:
-            TURNS.end()
+            _TURNS.end()
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves: list[Any] = []
@@ -115,7 +117,7 @@ class TracedFunction(NativeCalls):
         return self if instance is None else types.MethodType(self, instance)
 
     def _traced(self, key: Hashable, args: Any, kwargs: Any, leaves: list[Any]) -> Program:
-        with TURNS.tracing():
+        with _TURNS.alone():
             known = self._programs.get(key)
             if known is not None:
                 return known
