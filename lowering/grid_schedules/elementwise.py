@@ -16,7 +16,7 @@ from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.unroll import Unroll
-from tenon.lowering.steps.vectorize import WIDTHS, Vectorize, allows_vectors
+from tenon.lowering.steps.vectorize import WIDTHS, Vectorize, allows_vectors, lanes_at_once
 
 THREADS = 256
 """Of a block: several of them share a multiprocessor, so that one computes while another waits."""
@@ -48,13 +48,14 @@ def axes_in_memory(nest: Nest, axes: Sequence[str]) -> list[str]:
 
 
 def vector_width(nest: Nest, axis: str) -> int:
-    """How many iterations of an axis are neighbours, in 16 bytes, in the largest elements that are accessed so; 1 where
-    all of what is written lies otherwise."""
+    """How many iterations of an axis are neighbours, in 16 bytes of the smallest elements that are accessed so, and in
+    twice as many of the largest; 1 where all of what is written lies otherwise."""
     best = 1
     for width in WIDTHS:
-        fitting = [a for a in accesses(nest) if allows_vectors(nest, a, axis, width)]
-        largest = max((access.access.element_bytes for access in fitting), default=nest.machine.access)
-        if width * largest <= nest.machine.access and width <= nest.extents[axis]:
+        fitting = [a for a in accesses(nest) if allows_vectors(nest, a, axis, lanes_at_once(nest, a, width))]
+        sizes = [width * access.access.element_bytes for access in fitting]
+        most = nest.machine.access
+        if sizes and min(sizes) <= most and max(sizes) <= 2 * most and width <= nest.extents[axis]:
             best = width
     return best
 

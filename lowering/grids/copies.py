@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xdsl.dialects import vector
 from xdsl.ir import SSAValue
 
@@ -9,7 +11,7 @@ from tenon.lowering.grids.thread_code import Registers, ThreadCode
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.loop_ir.builder import Position, vector_type
 from tenon.lowering.steps.nest import Loop, Nest, NestAccess
-from tenon.lowering.steps.vectorize import allows_vectors
+from tenon.lowering.steps.vectorize import allows_vectors, lanes_at_once
 
 
 def vector_of(nest: Nest, access: NestAccess) -> Loop | None:
@@ -22,7 +24,7 @@ def vector_of(nest: Nest, access: NestAccess) -> Loop | None:
         return None
     if any(known is not loop and known.stride % loop.extent for known in nest.loops_of([loop.axis])):
         return None
-    return loop if allows_vectors(nest, access, loop.axis, loop.extent) else None
+    return loop if allows_vectors(nest, access, loop.axis, lanes_at_once(nest, access, loop.extent)) else None
 
 
 def copy_in(code: ThreadCode, access: NestAccess) -> Registers:
@@ -83,16 +85,21 @@ class _Copy:
             inside = code.all_of((self.condition, code.inside(self.access.axes)))
 
         def lanes() -> None:
-            with code.at({loop.name: Position()}):
-                self.move_vector(loop.extent)
+            self._in_parts(loop, self.move_vector)
 
         if whole and inside is not None:
-            with code.at({loop.name: Position()}):
-                self.beyond(loop.extent)
+            self._in_parts(loop, self.beyond)
         if whole or inside is None:
             code.when(inside, lanes)
         else:
             code.builder.conditional(inside, lanes, lambda: code.over([loop], self._one))
+
+    def _in_parts(self, loop: Loop, move: Callable[[int], None]) -> None:
+        """`move`, given so many lanes, for each access that a vector takes."""
+        lanes = lanes_at_once(self.code.nest, self.access, loop.extent)
+        for first in range(0, loop.extent, lanes):
+            with self.code.at({loop.name: Position((), first)}):
+                move(lanes)
 
     def _store_vector(self, value: SSAValue, target: SSAValue, indices: list[SSAValue]) -> None:
         self.code.builder.add(vector.StoreOp.create(operands=(value, target, *indices)))

@@ -1,4 +1,5 @@
-"""`vectorize(i)`: copies to registers and from them move all iterations of a loop by one instruction.
+"""`vectorize(i)`: copies to registers and from them move all iterations of a loop by one instruction, or by a few where
+they are more bytes than one moves.
 
 The loop is written out as by `unroll`. Copies of buffers in which its iterations are no neighbours, or lie at places
 that are no multiples of their bytes, are of single elements all the same."""
@@ -31,6 +32,11 @@ def allows_vectors(nest: Nest, access: NestAccess, axis: str, width: int) -> boo
         and access.constants[-1] % width == 0
         and all(stride % width == 0 for stride in row_major_strides(shape)[:-1])
     )
+
+
+def lanes_at_once(nest: Nest, access: NestAccess, width: int) -> int:
+    """How many of `width` neighbours one instruction moves: none moves more bytes than the machine's widest access."""
+    return min(width, max(1, nest.machine.access // access.access.element_bytes))
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,24 @@ func.func private @doubled(%x: memref<1000xf32>, %o: memref<1000xf32>) attribute
 // CHECK-NEXT:      %[[GIVEN:.*]] = vector.load %[[MADE]]
 // CHECK-NEXT:      vector.store %[[GIVEN]], %o[%[[AT]]]
 
+// Eight neighbours are one access of bf16 and two of f32: none has more than 16 bytes.
+func.func private @widened(%x: memref<1024xbf16>, %o: memref<1024xf32>) attributes {kernel, schedule = [
+  "split(i, 8) -> i0, i1", "bind(i0, block)", "vectorize(i1)", "pack(a0, registers)", "pack(a1, registers)"
+]} {
+  linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%x : memref<1024xbf16>) outs(%o : memref<1024xf32>) {
+  ^bb0(%a: bf16, %b: f32):
+    %c = arith.extf %a : bf16 to f32
+    linalg.yield %c : f32
+  }
+  func.return
+}
+// CHECK-LABEL: func.func private @widened
+// CHECK:         vector.load %x[%{{.*}}] : memref<1024xbf16>, vector<8xbf16>
+// CHECK:         vector.store %{{.*}}, %o[%[[FIRST:.*]]] : memref<1024xf32>, vector<4xf32>
+// CHECK:         %[[SECOND:.*]] = arith.addi %[[FIRST]], %{{.*}} : index
+// CHECK:         vector.store %{{.*}}, %o[%[[SECOND]]] : memref<1024xf32>, vector<4xf32>
+
 // A row is added up by two warps: along lanes by shuffles, then in shared memory; the first thread stores.
 func.func private @row_sums(%x: memref<5x64xf32>, %o: memref<5xf32>) attributes {kernel, schedule = [
   "bind(i, grid)", "split(j, 32) -> jw, jl", "bind(jw, warp)", "bind(jl, lane)"
