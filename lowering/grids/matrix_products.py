@@ -20,7 +20,7 @@ from tenon.lowering.grids.thread_code import REGISTERS, Registers, ThreadCode
 from tenon.lowering.grids.tiles import SharedTile
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.loop_ir.builder import Position, Steps
-from tenon.lowering.steps.nest import Bind, Contraction, Loop, Nest, NestAccess
+from tenon.lowering.steps.nest import Bind, Contraction, Loop, Nest
 from tenon.lowering.steps.products import factor_of
 from tenon.lowering.steps.tile_copies import RUN
 from tenon.passes.machine import GPU_REGISTER
@@ -206,14 +206,7 @@ class MatrixProducts:
 
 def result_loops(nest: Nest, contraction: Contraction) -> tuple[list[Loop], list[Loop]]:
     """The loops along the rows and along the columns of a product."""
-    reduced, outputs = contraction.statement.reduced, contraction.statement.outputs[0].axes
-    pair = contraction.left, contraction.right
-
-    def of(access: NestAccess, other: NestAccess) -> list[Loop]:
-        own = [axis for axis in outputs if axis in access.axes and axis not in (*reduced, *other.axes)]
-        return nest.loops_of(own[-1:])
-
-    return of(*pair), of(*pair[::-1])
+    return nest.loops_of([contraction.row]), nest.loops_of([contraction.column])
 
 
 def is_transposed(contraction: Contraction, tile: SharedTile) -> bool:

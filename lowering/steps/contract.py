@@ -122,7 +122,7 @@ class Contract(Step):
         else:
             instruction = matrix_instruction(statement, nest.machine)
         assert isinstance(instruction, Instruction)
-        return Contraction(statement, instruction, product.left, product.right, depth)
+        return Contraction(statement, instruction, product.left, product.right, product.row, product.column, depth)
 
 
 def _statements(nest: Nest, loop: Loop) -> list[NestStatement]:

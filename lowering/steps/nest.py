@@ -156,13 +156,15 @@ class NestStatement:
 @dataclass(frozen=True)
 class Contraction:
     """A product of matrices that an instruction of a warp computes, or one of a warpgroup: `statement`, of the operands
-    `left`, which has the rows, and `right`. It does all iterations of the loop `depth`, or, where `left` is in
-    registers as the result of another one, two of them."""
+    `left`, which has the rows, along the axis `row`, and `right`, which has the columns. It does all iterations of the
+    loop `depth`, or, where `left` is in registers as the result of another one, two of them."""
 
     statement: NestStatement
     instruction: Instruction
     left: NestAccess
     right: NestAccess
+    row: str
+    column: str
     depth: Loop
 
     @property
@@ -363,11 +365,11 @@ def _nested(statement: Statement, axes: tuple[str, ...]) -> NestStatement:
 
 def _leading(axes: list[str], parallel: set[str], extents: dict[str, int]) -> str | None:
     """The axis that moves within a tile where a subscript is the sum of some: the one that is not reduced, as in a
-    convolution, unless it is short beside the one that is, as in the gradient of its weight."""
+    convolution, unless all such are short beside the one that is, as in the gradient of its weight."""
     if len(axes) == 1:
         return axes[0]
     chosen, reduced = [[a for a in axes if (a in parallel) is is_parallel] for is_parallel in (True, False)]
-    if len(chosen) == len(reduced) == 1 and SHORT * extents[chosen[0]] <= extents[reduced[0]]:
+    if len(reduced) == 1 and chosen and SHORT * max(extents[axis] for axis in chosen) <= extents[reduced[0]]:
         return reduced[0]
     return chosen[0] if len(chosen) == 1 else None
 

@@ -6,8 +6,8 @@ image where windows have one element, vectors along channels (`channel_lanes` fo
 `weight_gradient`), windows as columns of a matrix (`window_columns`), vectors along filters (`filter_lanes`), minimal
 filtering (`minimal_filtering`), blocks as channels where windows are whole blocks, a convolution for each place between
 two windows, all rows of an image one behind the other, or, with `matrices`, products of matrices along channels that
-come last (`channels_last`). Vectors run along the last spatial dimension otherwise, where neighbours must be neighbours
-in memory, and many."""
+come last (`channels_last`, `weight_gradient_products`). Vectors run along the last spatial dimension otherwise, where
+neighbours must be neighbours in memory, and many."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ from tenon.dialects.ops.contract.transposed_phases import LITTLE_WORK, MOST_PHAS
 from tenon.dialects.ops.contract.windows import Sizes, Windows, moved, places, scaled, stepped
 from tenon.dialects.types.types import is_static
 from tenon.passes.layout.channel_lanes import channel_lanes
-from tenon.passes.layout.channels_last import channels_last
+from tenon.passes.layout.channels_last import channels_last, products_of_channels
 from tenon.passes.layout.filter_lanes import filter_lanes
 from tenon.passes.layout.forms import contracted
 from tenon.passes.layout.minimal_filtering import minimal_filtering
-from tenon.passes.layout.weight_gradient import weight_gradient_by_channels
+from tenon.passes.layout.weight_gradient import WeightGradient, weight_gradient_by_channels
+from tenon.passes.layout.weight_gradient_products import weight_gradient_products
 from tenon.passes.layout.window_columns import window_columns
 from tenon.passes.machine import Machine
 
@@ -108,8 +109,12 @@ def _form_of_convolution(op: Any, target: Target) -> Value | None:
 
 
 def _form_of_weight_gradient(op: Any, target: Target) -> Value | None:
-    operands = tuple(map(Value, op.operands))
-    return weight_gradient_by_channels(operands, op.settings, target.machine, panels=not target.matrices)
+    gradient = WeightGradient.of(tuple(map(Value, op.operands)), op.settings["maps"], op.settings["extents"])
+    if gradient is None or gradient.work < LITTLE_WORK:
+        return None
+    if target.matrices and (product_form := weight_gradient_products(gradient)) is not None:
+        return product_form
+    return weight_gradient_by_channels(gradient, target.machine, panels=not target.matrices)
 
 
 # The subject of these rewrites are convolutions: a contraction is one where its maps are those of the gradient of a
@@ -125,9 +130,13 @@ def faster_form(x: Value, weight: Value, windows: Windows, target: Target) -> Va
     counts = windows.counts(x.shape[3:])
     if not counts or prod((x.shape[0], *weight.shape, *counts)) < LITTLE_WORK:
         return None
-    if target.matrices and (product_form := channels_last(x, weight, windows, counts)) is not None:
-        return product_form
-    if prod(windows.size) == prod(windows.stride) == 1:
+    are_single = prod(windows.size) == prod(windows.stride) == 1
+    if target.matrices:
+        by_points = products_of_channels(x, weight, counts) if are_single else None
+        product_form = by_points if by_points is not None else channels_last(x, weight, windows, counts)
+        if product_form is not None:
+            return product_form
+    if are_single:
         return _of_single_elements(x, weight, counts)
     if weight.shape[1:3] == (1, 1) and not target.matrices:
         # Each element of an image serves one filter: another order of them costs more than lanes left empty.

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
@@ -37,7 +36,7 @@ BLOCK_VECTORS = 4
 
 
 @dataclass(frozen=True)
-class _Gradient:
+class WeightGradient:
     """The cotangent (groups, f, c, ...window) of a weight from the cotangent (n, groups, f, ...counts) of the result
     and the image (n, groups, c, ...image); all may have `batch` in front, but for operands that are not `batched`."""
 
@@ -68,9 +67,9 @@ class _Gradient:
         return self.n * self.groups * sum(self.channels) * prod(self.counts)
 
     @staticmethod
-    def of(operands: Sequence[Value], maps: Sequence[AffineMap], extents: Sizes) -> _Gradient | None:
+    def of(operands: Sequence[Value], maps: Sequence[AffineMap], extents: Sizes) -> WeightGradient | None:
         """The gradient that a contraction is; `None` where it is another one."""
-        if len(operands) != 2:
+        if len(operands) != 2 or operands[0].element_type != operands[1].element_type:
             return None
         cotangent, weight = _loops(maps[0]), _loops(maps[2])
         if cotangent is None or weight is None:
@@ -98,7 +97,7 @@ class _Gradient:
         def sizes(loops: Sequence[int]) -> Sizes:
             return tuple([extents[loop] for loop in loops])
 
-        return _Gradient(
+        return WeightGradient(
             (operands[0], operands[1]),
             (has[0] and bool(batch), has[1] and bool(batch)),
             *(sizes(batch), extents[n], extents[group], sizes((f, c)), sizes(out), sizes(tap), stride, dilation),
@@ -118,17 +117,9 @@ def _steps(place: AffineExpr, out: int, tap: int) -> tuple[int, int] | None:
     return (factors[out], factors[tap]) if factors.keys() == {out, tap} and subscript.constant == 0 else None
 
 
-def weight_gradient_by_channels(
-    operands: Sequence[Value], settings: dict[str, Any], machine: Machine, *, panels: bool
-) -> Value | None:
-    """What a contraction of `operands` with the `settings` of `contract` gives, as the gradient of a weight with
-    vectors along channels; `None` where it is none, or channels are too few. With `panels`, products copy what lies
-    across vectors by themselves."""
-    if len({x.element_type for x in operands}) > 1:
-        return None
-    gradient = _Gradient.of(operands, settings["maps"], settings["extents"])
-    if gradient is None or gradient.work < LITTLE_WORK:
-        return None
+def weight_gradient_by_channels(gradient: WeightGradient, machine: Machine, *, panels: bool) -> Value | None:
+    """The gradient of a weight with vectors along channels; `None` where these are too few. With `panels`, products
+    copy what lies across vectors by themselves."""
     is_product = prod(gradient.window) == prod(gradient.stride) == 1
     if is_product and gradient.n * prod(gradient.counts) < FEWEST_TERMS:
         return None
@@ -149,7 +140,7 @@ def weight_gradient_by_channels(
     return _in_parts(gradient, at, block, part, is_transposed=True)
 
 
-def _images_and_rows(gradient: _Gradient, channels: int, most: int, machine: Machine) -> tuple[int, int]:
+def _images_and_rows(gradient: WeightGradient, channels: int, most: int, machine: Machine) -> tuple[int, int]:
     """How many images, and of each how many of the first dimension of the windows, `most` parts or fewer have."""
     parts = _largest_divisor(gradient.n, most)
     if parts < gradient.n:
@@ -168,7 +159,7 @@ def _largest_divisor(number: int, most: int) -> int:
     return max(divisor for divisor in range(1, min(number, most) + 1) if number % divisor == 0)
 
 
-def _in_parts(gradient: _Gradient, at: int, block: int, part: tuple[int, int], *, is_transposed: bool) -> Value:
+def _in_parts(gradient: WeightGradient, at: int, block: int, part: tuple[int, int], *, is_transposed: bool) -> Value:
     """Vectors along `block` channels of `operands[at]`: filters of the cotangent, or channels of the image; a sum for
     each `part` of images and rows. With `is_transposed`, the channels of a block come last in that operand."""
     (images, rows), window, counts, groups = part, gradient.window, gradient.counts, gradient.groups

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -44,6 +45,30 @@ def normal(random: np.random.Generator, *shape: int, dtype: Any = BF16) -> Array
 
 def convolved(x: Array, w: Array, stride: int = 1) -> Array:
     return torch.nn.functional.conv2d(torch.tensor(x), torch.tensor(w), stride=stride, padding=1).numpy()
+
+
+def gradients_of_convolution(stride: int, padding: int) -> Callable[[Array, Array, Array], list[Array]]:
+    """What PyTorch gives for the gradients of an image and of a weight, by the cotangent of the convolution."""
+
+    def of(x: Array, w: Array, cotangent: Array) -> list[Array]:
+        given = [torch.tensor(value, requires_grad=True) for value in (x, w)]
+        torch.nn.functional.conv2d(*given, stride=stride, padding=padding).backward(torch.tensor(cotangent))
+        return [value.grad.numpy() for value in given if value.grad is not None]
+
+    return of
+
+
+def gradient_case(
+    operand: int, arrays: Sequence[Array], *, stride: int = 1, padding: int = 0, machine: Gpu = ONE
+) -> Case:
+    """The gradient of an image (0) or of a weight (1) for the cotangent, the last array."""
+    oracle = gradients_of_convolution(stride, padding)
+
+    def gradient(x: Any, w: Any, cotangent: Any) -> Any:
+        function = partial(tenon.conv2d, stride=stride, padding=padding)
+        return tenon.vjp(function, x, w, cotangent=cotangent)[1][operand]
+
+    return Case(gradient, arrays, lambda *wide: oracle(*wide)[operand], machine=machine)
 
 
 def lowered(case: Case, given: Sequence[str] = ()) -> ModuleOp:

@@ -19,6 +19,7 @@ from product_cases import (
     assert_close,
     assert_found,
     convolved,
+    gradient_case,
     lowered,
     normal,
     steps,
@@ -140,6 +141,17 @@ CASES["convolution_of_points"] = Case(
     [numbers(2, 32, 7, 8), numbers(24, 32, 1, 1)],
     lambda x, w: np.einsum("ncij,fc->nfij", x, w[:, :, 0, 0]),
 )
+for name, shapes, (stride, padding) in (
+    ("narrow_images", ((2, 20, 9, 14), (24, 20, 3, 3), (2, 24, 9, 14)), (1, 1)),
+    ("steps", ((2, 16, 9, 12), (16, 16, 3, 2), (2, 16, 4, 6)), (2, 0)),
+    ("unpadded_rows", ((2, 16, 9, 12), (16, 16, 5, 3), (2, 16, 5, 10)), (1, 0)),
+    ("points", ((2, 32, 4, 8), (24, 32, 1, 1), (2, 24, 4, 8)), (1, 0)),
+    ("odd_points", ((4, 32, 7, 7), (24, 32, 1, 1), (4, 24, 7, 7)), (1, 0)),
+):
+    given = [numbers(*shape) for shape in shapes]
+    CASES[f"convolution_gradient_of_weight_{name}"] = gradient_case(1, given, stride=stride, padding=padding)
+    if name in ("narrow_images", "points"):
+        CASES[f"convolution_gradient_of_image_{name}"] = gradient_case(0, given, stride=stride, padding=padding)
 broken = numbers(40, 20)
 broken[3, 7], broken[5, 5] = np.inf, np.nan
 CASES["nan"] = Case(tenon.matmul, [broken, numbers(20, 40)], lambda a, b: a @ b)
@@ -173,7 +185,7 @@ def test_instructions_do_the_products(name: str) -> None:
     assert ("split(k, 128) -> ko, ki" in listed) == (name == "long_pieces")
     if name.startswith("convolution"):
         assert any("copy=async" in step for step in listed)
-        assert any(step.startswith("pipeline") for step in listed) or name == "convolution_of_points"
+        assert any(step.startswith("pipeline") for step in listed) or "points" in name
 
 
 @needs_compiler

@@ -18,6 +18,7 @@ from product_cases import (
     assert_close,
     assert_found,
     convolved,
+    gradient_case,
     lowered,
     normal,
     steps,
@@ -70,6 +71,12 @@ CASES = {
     ),
     "convolution": OnOne(
         lambda x, w: tenon.conv2d(x, w, padding=1), [numbers(1, 64, 4, 64), numbers(64, 64, 3, 3)], convolved
+    ),
+    "gradient of a convolution's weight": gradient_case(
+        1,
+        [numbers(1, 64, 5, 62), numbers(64, 64, 3, 3), numbers(1, 64, 5, 62)],
+        padding=1,
+        machine=ONE,
     ),
     "nan": OnOne(tenon.matmul, [broken, numbers(64, 64)], lambda a, b: a @ b),
     "steps of a scan": OnOne(
