@@ -204,6 +204,11 @@ class Gpu:
         """This GPU without the instructions that only its architecture has."""
         return replace(self, architecture=self.architecture.rstrip("af"))
 
+    @property
+    def warpgroup(self) -> int:
+        """Threads of the four warps that multiply matrices, and change the number of their registers, together."""
+        return 4 * self.warp
+
     def products_of(self, element_bytes: int) -> int:
         """Multiply-adds of elements of so many bytes that matrix instructions begin in a cycle."""
         return self.double_products if element_bytes == 8 else 2 * self.products // element_bytes

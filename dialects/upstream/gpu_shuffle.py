@@ -39,6 +39,13 @@ class ShuffleOp(IRDLOperation):
             operands=(value, offset, width), result_types=(value.type, i1), properties={"mode": StringAttr("xor")}
         )
 
+    @classmethod
+    def of_lane(cls, value: SSAValue, lane: SSAValue, width: SSAValue) -> Self:
+        """What the lane of that number has."""
+        return cls.create(
+            operands=(value, lane, width), result_types=(value.type, i1), properties={"mode": StringAttr("idx")}
+        )
+
     def verify_(self) -> None:
         if self.mode.data not in MODES:
             raise VerifyException(f"mode is {self.mode.data}, expected one of {', '.join(MODES)}")

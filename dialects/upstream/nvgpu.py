@@ -1,5 +1,6 @@
 """The ops of `nvgpu` that a warp's products of matrices are made of, which xDSL 0.74 lacks, with upstream's names, text
-and meaning: copies that are not waited for, `ldmatrix` and `mma.sync`. Values are what one thread holds.
+and meaning: copies that are not waited for, `ldmatrix` and `mma.sync`. Values are what one thread holds. The dialect
+has those of `bulk_copies.py`, too.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+
+from tenon.dialects.upstream.bulk_copies import BULK_COPIES, BULK_TYPES
 
 WORKGROUP = 3
 """The memory space that the threads of a block share."""
@@ -250,6 +253,6 @@ class MmaSyncOp(IRDLOperation):
 
 NvGpu = Dialect(
     "nvgpu",
-    [DeviceAsyncCopyOp, DeviceAsyncCreateGroupOp, DeviceAsyncWaitOp, LdMatrixOp, MmaSyncOp],
-    [DeviceAsyncTokenType],
+    [DeviceAsyncCopyOp, DeviceAsyncCreateGroupOp, DeviceAsyncWaitOp, LdMatrixOp, MmaSyncOp, *BULK_COPIES],
+    [DeviceAsyncTokenType, *BULK_TYPES],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from xdsl.dialects.builtin import IntegerAttr, i1, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i1, i32, i64
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -143,6 +143,56 @@ class FenceProxyOp(IRDLOperation):
         super().__init__(properties={"kind": ProxyKindAttr(), "space": SharedSpaceAttr()})
 
 
+@irdl_op_definition
+class MBarrierInitFenceOp(IRDLOperation):
+    """Let copies that threads do not wait for use the barriers that the thread has made."""
+
+    name = "nvvm.fence.mbarrier.init"
+
+
+@irdl_op_definition
+class ElectOp(IRDLOperation):
+    """Whether the thread is the one that is chosen of its warp, all of which is here."""
+
+    name = "nvvm.elect.sync"
+
+    chosen = result_def(i1)
+
+    def __init__(self) -> None:
+        super().__init__(result_types=[i1])
+
+
+ACTIONS = ("increase", "decrease")
+
+
+@irdl_op_definition
+class SetMaxRegisterOp(IRDLOperation):
+    """Let each thread of a warpgroup have so many registers: what some give up, others can have."""
+
+    name = "nvvm.setmaxregister"
+
+    count = prop_def(IntegerAttr, prop_name="regCount")
+    action = prop_def(StringAttr)
+
+    def __init__(self, count: int, action: str) -> None:
+        super().__init__(properties={"regCount": IntegerAttr(count, i32), "action": StringAttr(action)})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        action = next((action for action in ACTIONS if parser.parse_optional_keyword(action) is not None), None)
+        if action is None:
+            parser.raise_error(f"expected one of {', '.join(ACTIONS)}")
+        changed = cls(parser.parse_integer(allow_boolean=False), action)
+        changed.attributes |= parser.parse_optional_attr_dict()
+        return changed
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.action.data} {self.count.value.data}")
+        printer.print_op_attributes(self.attributes)
+
+
 NVVM = Dialect(
-    "nvvm", [BallotOp, WgmmaFenceOp, WgmmaCommitOp, WgmmaWaitOp, FenceProxyOp], [ProxyKindAttr, SharedSpaceAttr]
+    "nvvm",
+    [BallotOp, WgmmaFenceOp, WgmmaCommitOp, WgmmaWaitOp, FenceProxyOp, MBarrierInitFenceOp, ElectOp, SetMaxRegisterOp],
+    [ProxyKindAttr, SharedSpaceAttr],
 )

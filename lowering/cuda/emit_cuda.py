@@ -19,25 +19,29 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     StringAttr,
+    i32,
 )
 from xdsl.ir import Operation
 
 from tenon.dialects.families.host import is_host_call
 from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
-from tenon.dialects.upstream.nvvm import BallotOp
+from tenon.dialects.upstream.nvvm import BallotOp, SetMaxRegisterOp
+from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.cuda.arith import BIT
 from tenon.lowering.cuda.arith import STATEMENTS as ARITHMETIC
 from tenon.lowering.cuda.atomics import ATOMIC_FUNCTIONS, emit_atomic
+from tenon.lowering.cuda.bulk_copies import STATEMENTS as BULK_COPIES
+from tenon.lowering.cuda.bulk_copies import map_parameters
 from tenon.lowering.cuda.instructions import STATEMENTS as INSTRUCTIONS
 from tenon.lowering.cuda.kernel_writer import EmissionError, KernelWriter
-from tenon.lowering.cuda.shared_memory import SHARED_MEMORY, alignment_of, shared_memory
+from tenon.lowering.cuda.shared_memory import SHARED_BYTES, SHARED_MEMORY, alignment_of, shared_memory
 from tenon.lowering.cuda.tables import (
     PRELUDE,
 )
 from tenon.lowering.instructions.table import device_functions
 
-SHARED_BYTES = "tn_shared_bytes"
-"""The variable that is the memory which a launch asks for."""
+UNROLLING = {"unroll": "#pragma unroll", "rolled": "#pragma unroll 1"}
+"""What attributes of loops become in text."""
 ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 
 
@@ -79,8 +83,10 @@ def emit_kernel(function: func.FuncOp) -> str:
     index_bits = bits.value.data if isinstance(bits, IntegerAttr) else 64
     writer = KernelWriter(function.sym_name.data, STATEMENTS, index_bits)
     qualifier = "" if "shared_arguments" in function.attributes else "__restrict__ "
-    parameters = ", ".join(writer.parameter(argument, qualifier) for argument in function.body.block.args)
-    writer.line(f'extern "C" __global__ __launch_bounds__({x * y * z}) void {writer.kernel}({parameters}) {{')
+    listed = [writer.parameter(argument, qualifier) for argument in function.body.block.args]
+    parameters = ", ".join([*listed, *map_parameters(writer, function)])
+    alone = ", 1" if ops_of(function, SetMaxRegisterOp) else ""  # a limit of registers, of which threads depart
+    writer.line(f'extern "C" __global__ __launch_bounds__({x * y * z}{alone}) void {writer.kernel}({parameters}) {{')
     writer.shared = shared_memory(function)
     if writer.shared.byte_count:
         writer.line(f"  TN_DYNAMIC_SHARED({SHARED_BYTES});")
@@ -144,10 +150,13 @@ def emit_vector_bitcast(writer: KernelWriter, op: vector.BitcastOp) -> None:
 
 
 def emit_shuffle(writer: KernelWriter, op: ShuffleOp) -> None:
-    if op.mode.data != "xor":
-        raise writer.error(f"gpu.shuffle {op.mode.data} has no CUDA C++ form")
     value, distance, _ = (writer.names[operand] for operand in op.operands)
-    writer.declare(op.shuffled, f"tn_shuffle({value}, {distance})")
+    if op.mode.data == "xor":
+        writer.declare(op.shuffled, f"tn_shuffle({value}, {distance})")
+    elif op.mode.data == "idx" and op.value.type == i32:
+        writer.declare(op.shuffled, f"__shfl_sync(0xffffffffu, {value}, {distance})")
+    else:
+        raise writer.error(f"gpu.shuffle {op.mode.data} of {op.value.type} has no CUDA C++ form")
 
 
 def emit_ballot(writer: KernelWriter, op: BallotOp) -> None:
@@ -174,8 +183,8 @@ def emit_for(writer: KernelWriter, op: scf.ForOp) -> None:
         writer.declare(result, writer.names[initial])
     for carried, result in zip(body.args[1:], op.results, strict=True):
         writer.names[carried] = writer.names[result]
-    if "unroll" in op.attributes:
-        writer.line("#pragma unroll")
+    if (pragma := next((text for name, text in UNROLLING.items() if name in op.attributes), None)) is not None:
+        writer.line(pragma)
     kind, variable = writer.type(body.args[0].type), writer.name(body.args[0])
     lower, upper, step = (writer.names[bound] for bound in (op.lb, op.ub, op.step))
     writer.line(f"for ({kind} {variable} = {lower}; {variable} < {upper}; {variable} += {step}) {{")
@@ -258,6 +267,7 @@ def emit_nothing(writer: KernelWriter, op: Operation) -> None:
 STATEMENTS: dict[str, Callable[[KernelWriter, Any], None]] = {
     **ARITHMETIC,
     **INSTRUCTIONS,
+    **BULK_COPIES,
     memref.LoadOp.name: emit_load,
     memref.StoreOp.name: emit_store,
     memref.AtomicRMWOp.name: emit_atomic,

@@ -11,11 +11,14 @@ from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, i64
 from xdsl.ir import SSAValue
 
+from tenon.dialects.upstream.bulk_copies import BARRIER_BYTES, MBarrierCreateOp
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.passes.machine import GPU
 
 SHARED_MEMORY = IntegerAttr(3, i64)
+SHARED_BYTES = "tn_shared_bytes"
+"""The variable that is the memory which a launch asks for."""
 ALIGNMENT = 128
 """Of arrays at offsets: as many bytes as all banks."""
 
@@ -37,7 +40,11 @@ def shared_memory(function: func.FuncOp) -> SharedMemory:
     """The shared memory of a kernel."""
     offsets: dict[SSAValue, int] = {}
     end = 0
-    for op in ops_of(function, memref.AllocaOp):
+    for op in ops_of(function, memref.AllocaOp, MBarrierCreateOp):
+        if isinstance(op, MBarrierCreateOp):
+            offsets[op.barriers] = end
+            end += -(-op.count * BARRIER_BYTES // ALIGNMENT) * ALIGNMENT
+            continue
         buffer = op.memref.type
         assert isinstance(buffer, MemRefType)
         if buffer.memory_space == SHARED_MEMORY:

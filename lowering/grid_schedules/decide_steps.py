@@ -27,7 +27,10 @@ from tenon.lowering.grid_schedules.matrix_instructions import decide_matrix_inst
 from tenon.lowering.grid_schedules.rows import decide_rows
 from tenon.lowering.grid_schedules.shared_arguments import shared_arguments, write_shared
 from tenon.lowering.grid_schedules.transposes import decide_transpose
-from tenon.lowering.grid_schedules.warpgroup_instructions import decide_warpgroup_instructions
+from tenon.lowering.grid_schedules.warpgroup_instructions import (
+    decide_warpgroup_boxes,
+    decide_warpgroup_instructions,
+)
 from tenon.lowering.grid_schedules.whole_reductions import decide_whole_reductions, decide_windows
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.statement import read_kernel
@@ -43,7 +46,8 @@ DECIDERS: dict[str, Decider] = {
     "transposes": decide_transpose,
     "elementwise": decide_elementwise,
     "chained products": decide_chained_products,
-    "warpgroup instructions": decide_warpgroup_instructions,
+    "warpgroup instructions": decide_warpgroup_boxes,
+    "warpgroup instructions, threads copy": decide_warpgroup_instructions,
     "matrix instructions": decide_matrix_instructions,
     "contractions": decide_contraction,
     "windows": decide_windows,

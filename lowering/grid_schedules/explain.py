@@ -19,7 +19,11 @@ from tenon.lowering.steps.nest import Nest
 from tenon.lowering.steps.table import ATTRIBUTE, given_steps
 from tenon.passes.machine import Gpu
 
-TILED = {"warpgroup instructions": warpgroup_candidates, "matrix instructions": candidates}
+TILED = {
+    "warpgroup instructions": warpgroup_candidates,
+    "warpgroup instructions, threads copy": warpgroup_candidates,
+    "matrix instructions": candidates,
+}
 """The deciders that choose among tiles of a product."""
 
 

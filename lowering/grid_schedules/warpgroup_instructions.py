@@ -20,8 +20,8 @@ from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.contract import WGMMA, Contract
 from tenon.lowering.steps.contract_warpgroup import DEPTH, PART, ROWS, SPAN
 from tenon.lowering.steps.nest import Nest, NestAccess
-from tenon.lowering.steps.pack import ASYNC, SHARED, Pack
-from tenon.lowering.steps.pipeline import Pipeline
+from tenon.lowering.steps.pack import ASYNC, BOXES, SHARED, Pack
+from tenon.lowering.steps.pipeline import Last, Pipeline, Registers, left_to_computing
 from tenon.lowering.steps.products import MatrixProduct, warpgroup_instruction
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.rotate import Rotate
@@ -40,12 +40,24 @@ TURN = 64
 """Columns for which code that follows a product is written out, where it is long."""
 LONG = 16
 """Operations on each element from which on it is: for all sums of a thread, it would be fetched again and again."""
+COPYING = 40
+"""What each thread of those that copy boxes keeps, if they leave some to others: enough for addresses."""
 GROUP = 8
 """Tiles down the rows of the result that blocks take before they go on to the next columns."""
 
 
+def decide_warpgroup_boxes(nest: Nest) -> Sequence[Step] | str:
+    """Steps for a product of matrices, alone or followed by what is done to each element of the result, whose operands
+    a warp of its own has copied."""
+    return _decide(nest, BOXES)
+
+
 def decide_warpgroup_instructions(nest: Nest) -> Sequence[Step] | str:
-    """Steps for a product of matrices, alone or followed by what is done to each element of the result."""
+    """The same with operands that all threads copy."""
+    return _decide(nest, ASYNC)
+
+
+def _decide(nest: Nest, copies: str) -> Sequence[Step] | str:
     product = large_product(nest)
     if isinstance(product, str):
         return product
@@ -61,7 +73,7 @@ def decide_warpgroup_instructions(nest: Nest) -> Sequence[Step] | str:
         return f"pieces of {piece} of the {depth} that are added up would be mostly empty"
     if not all(is_asynchronous(nest, access, axis, product.reduced) for access, axis in _operands(product)):
         return "rows of operands begin where no asynchronous copy can"
-    return _steps(nest, product)
+    return _steps(nest, product, copies)
 
 
 def _operands(product: MatrixProduct) -> tuple[tuple[NestAccess, str], tuple[NestAccess, str]]:
@@ -89,7 +101,7 @@ def _stages(nest: Nest, product: MatrixProduct) -> int:
     return min(STAGES, pieces)
 
 
-def _steps(nest: Nest, product: MatrixProduct) -> list[Step]:
+def _steps(nest: Nest, product: MatrixProduct, copies: str) -> list[Step]:
     row, column, reduced = product.row, product.column, product.reduced
     steps = ordered(nest, product)
     tile = ranked(candidates(nest, product))[0]
@@ -102,10 +114,22 @@ def _steps(nest: Nest, product: MatrixProduct) -> list[Step]:
     for access, _ in _operands(product):
         panel = piece if access.leading[-1] != reduced else 0
         name = nest.name_of(access.buffer)
-        steps.append(Pack(name, SHARED, at=outer, swizzle=max(SWIZZLES), copy=ASYNC, panel=panel))
+        steps.append(Pack(name, SHARED, at=outer, swizzle=max(SWIZZLES), copy=copies, panel=panel))
     steps += [*packed_results(nest, [access.buffer for access, _ in _operands(product)]), Contract(whole, WGMMA)]
     stages = _stages(nest, product)
-    return [*steps, Pipeline(outer, stages)] if stages > 1 else steps
+    steps += [Pipeline(outer, stages)] if stages > 1 else []
+    return [*steps, *_roles(nest, tile)] if copies == BOXES else steps
+
+
+def _roles(nest: Nest, tile: Candidate) -> list[Step]:
+    """Steps that say how many blocks there are, and how many registers who computes has."""
+    machine, steps = nest.machine, list[Step]()
+    if tile.blocks > machine.multiprocessors:
+        steps.append(Last(machine.multiprocessors))
+    first, computing = left_to_computing(nest, tile.threads, COPYING)
+    if tile.registers > first:
+        steps.append(Registers(COPYING, computing))
+    return steps
 
 
 def _rows(axis: str, size: int) -> list[Step]:

@@ -25,7 +25,7 @@ from tenon.lowering.grids.statement_code import StatementCode
 from tenon.lowering.grids.thread_code import ThreadCode
 from tenon.lowering.grids.update_code import match_updates, write_code
 from tenon.lowering.kernels.statement import read_kernel
-from tenon.lowering.steps.nest import THREADS, Bind, Nest, NestError
+from tenon.lowering.steps.nest import THREADS, Nest, NestError
 from tenon.lowering.steps.table import apply_steps, read_steps
 from tenon.lowering.steps.validity import nest_obstacle
 from tenon.passes.machine import Gpu
@@ -95,8 +95,8 @@ def write_nest(function: func.FuncOp, nest: Nest) -> None:
     entry.add_op(returned)
     for op in reversed(replaced):
         op.erase()
-    for name, binds in (("grid", (Bind.GRID,)), ("block", THREADS)):
-        function.attributes[name] = DenseArrayBase.from_list(i64, (nest.count(*binds), 1, 1))
+    for name, count in (("grid", nest.blocks), ("block", nest.count(*THREADS) + nest.copiers)):
+        function.attributes[name] = DenseArrayBase.from_list(i64, (count, 1, 1))
     if not wide:
         function.attributes[INDEX_BITS] = IntegerAttr(32, i64)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from xdsl.dialects import linalg, memref
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects import arith, linalg, memref
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from tenon.dialects.families.monoid import combining_op
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.grids.thread_code import Registers, ThreadCode
 from tenon.lowering.grids.tiles import SharedTile
@@ -14,6 +15,7 @@ from tenon.lowering.kernels.selection import slice_of
 from tenon.lowering.kernels.statement import DIVISIONS, element_type
 from tenon.lowering.steps.nest import Nest, NestAccess, NestStatement, Space
 
+_CASTS = (arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, arith.SIToFPOp, arith.UIToFPOp, arith.TruncFOp)
 Held = dict[tuple[object, ...], Registers]
 """What registers hold, by the place of the access that reads or writes it."""
 
@@ -126,3 +128,27 @@ class BodyCode:
 
     def _index(self, statement: NestStatement, op: linalg.ops.IndexOp) -> SSAValue:
         return self.code.builder.index(self.code.axis(statement.axes[op.dim.value.data]))
+
+
+def vanishes(statement: NestStatement, axis: str, zero_filled: Collection[tuple[object, ...]]) -> bool:
+    """Whether iterations beyond the extent of `axis` add nothing: a statement adds up elements, or products of them,
+    that are 0 there, since they come from places that are `zero_filled`."""
+    generic = statement.statement
+
+    def is_zero(value: SSAValue) -> bool:
+        while isinstance(value.owner, _CASTS):
+            value = value.owner.operands[0]
+        if not isinstance(value, BlockArgument) or value.index >= len(statement.inputs):
+            return False
+        access = statement.inputs[value.index]
+        return axis in access.axes and access.place in zero_filled
+
+    for accumulator in generic.accumulators:
+        total = combining_op(generic.body, accumulator)
+        if not isinstance(total, arith.AddfOp | arith.AddiOp):
+            return False
+        (term,) = (operand for operand in total.operands if operand is not accumulator)
+        factors = term.owner.operands if isinstance(term.owner, arith.MulfOp | arith.MuliOp) else (term,)
+        if not all(map(is_zero, factors)):
+            return False
+    return True

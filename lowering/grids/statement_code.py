@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tenon.dialects.families.monoid import Monoid, combining_monoid
 from tenon.lowering.grids.across_threads import combine_threads
-from tenon.lowering.grids.body_code import BodyCode, Held
+from tenon.lowering.grids.body_code import BodyCode, Held, vanishes
 from tenon.lowering.grids.copies import copy_in
 from tenon.lowering.grids.exchanged_stores import store_out
 from tenon.lowering.grids.matrix_products import MatrixProducts
@@ -25,7 +25,6 @@ from tenon.lowering.grids.selection_code import SelectionCode
 from tenon.lowering.grids.thread_code import Registers, ThreadCode
 from tenon.lowering.grids.tile_copies import TileCopies
 from tenon.lowering.grids.tiles import SharedTile
-from tenon.lowering.grids.vanishing import vanishes
 from tenon.lowering.grids.warpgroup_products import WarpgroupProducts
 from tenon.lowering.kernels.scans import Scan
 from tenon.lowering.kernels.statement import element_type
@@ -71,7 +70,7 @@ class StatementCode(BodyCode):
                 self.code.builder.add(gpu.BarrierOp())  # before threads write what others read
             self._emit_statements()
 
-        self.code.over(self.nest.shared_in_order(), inside)
+        self.copies.divided(lambda: self.code.over(self.nest.shared_in_order(), inside))
 
     def _emit_statements(self) -> None:
         """All statements where the loops around all of them are."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects import arith, gpu, memref
+from xdsl.dialects import arith, gpu, memref, scf
 from xdsl.dialects.builtin import (
     AnyFloat,
     FloatAttr,
@@ -22,10 +22,12 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     UnitAttr,
     i1,
+    i32,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
 from tenon.lowering.loop_ir.builder import INDEX, LoopBuilder, Position, Steps
 from tenon.lowering.steps.nest import THREADS, Bind, Loop, Nest, NestAccess
 
@@ -35,6 +37,8 @@ SHARED = IntegerAttr(3, i64)
 """The memory space of what the threads of a block share."""
 UNROLL = "unroll"
 """The attribute of an `scf.for` whose iterations are to be separate code."""
+ROLLED = "rolled"
+"""The attribute of one whose iterations are not to be."""
 
 _EQUAL, _LESS = 0, 2  # predicates of arith.cmpi: eq, slt
 _X = gpu.DimensionAttr(gpu.DimensionEnum.X)
@@ -59,9 +63,13 @@ class ThreadCode:
         self.positions: dict[str, Position] = {}
         self.thread = Position()
         """The number of the thread in its block."""
+        self.warp: SSAValue | None = None
+        """That of its warp, where all lanes know it to be the same."""
         for binds, id_op in (((Bind.GRID,), gpu.BlockIdOp), (THREADS, gpu.ThreadIdOp)):
             loops = nest.bound(*binds)
-            if any(loop.extent > 1 for loop in loops):
+            if nest.lasting and THREADS is not binds:
+                self._block = self.builder.value(id_op(_X))
+            elif any(loop.extent > 1 for loop in loops):
                 number = self.builder.value(id_op(_X))
                 self._take(loops, number)
                 if binds is THREADS:
@@ -75,11 +83,49 @@ class ThreadCode:
                 self.positions[loop.name] = Position()
         self.positions |= {loop.name: self.positions[loop.like] for loop in nest.loops if loop.like}
 
+    def each_tile(self, body: Callable[[Position], None]) -> None:
+        """`body` for each tile of the block, with how many it did before."""
+        nest = self.nest
+        if not nest.lasting:
+            body(Position())
+            return
+        count = nest.count(Bind.GRID)
+
+        def inside(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+            number = self.builder.index(at.scaled(nest.blocks) + Position(((self._block, 1),)))
+
+            def tile() -> None:
+                with self.at({}):
+                    self._take(nest.bound(Bind.GRID), number)
+                    body(at)
+
+            self.when(self.less(number, count) if count % nest.blocks else None, tile)
+            return ()
+
+        self.builder.sequential(Steps(0, -(-count // nest.blocks)), (), inside)
+        self.mark(ROLLED)
+
     def _take(self, loops: Sequence[Loop], number: SSAValue) -> None:
         """Say where a thread is along `loops`, whose iterations are numbered together."""
-        places = self.digits(number, [loop.extent for loop in loops])
+        if loops[0].bind is not Bind.GRID and any(known.in_flight for known in self.nest.contractions):
+            places = self._whole_warps(number, loops)
+        else:
+            places = self.digits(number, [loop.extent for loop in loops])
         for loop, place in zip(loops, places, strict=True):
             self.positions[loop.name] = Position(((place, 1),)) if loop.extent > 1 else Position()
+
+    def _whole_warps(self, number: SSAValue, loops: Sequence[Loop]) -> list[SSAValue]:
+        """The places of a thread, by the number of its warp as the first lane has it. So the assembler knows that all
+        lanes have the same one, and keeps what follows from it, such as descriptions of operands, once for a warp."""
+        builder, warp = self.builder, self.nest.machine.warp
+        split = [[loop.extent for loop in loops if (loop.bind is Bind.LANE) is lanes] for lanes in (False, True)]
+        own = builder.pure(arith.DivUIOp, (number, builder.index_constant(warp)), INDEX)
+        zero, width = (builder.constant(IntegerAttr(n, i32), i32) for n in (0, warp))
+        shuffle = ShuffleOp.of_lane(self.value(arith.IndexCastOp(own, i32)), zero, width)
+        builder.add(shuffle)
+        self.warp = self.value(arith.IndexCastOp(shuffle.shuffled, INDEX))
+        lane = builder.pure(arith.RemUIOp, (number, builder.index_constant(warp)), INDEX)
+        return [*self.digits(self.warp, split[0]), *self.digits(lane, split[1])]
 
     # Where the thread is
 
@@ -178,9 +224,14 @@ class ThreadCode:
 
     def mark_unrolled(self, extent: int) -> None:
         """Have the iterations of the loop that was just written be separate code; one iteration is no loop."""
+        if extent > 1:
+            self.mark(UNROLL)
+
+    def mark(self, attribute: str) -> None:
+        """Give the loop that was just written an attribute; one iteration is no loop."""
         loop = self.builder.block.last_op
-        if extent > 1 and loop is not None:
-            loop.attributes[UNROLL] = UnitAttr()
+        if isinstance(loop, scf.ForOp):
+            loop.attributes[attribute] = UnitAttr()
 
     @contextmanager
     def at(self, positions: dict[str, Position]) -> Generator[None]:

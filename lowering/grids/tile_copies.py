@@ -12,11 +12,13 @@ from xdsl.ir import SSAValue
 
 from tenon.dialects.upstream.nvgpu import DeviceAsyncCreateGroupOp, DeviceAsyncWaitOp
 from tenon.dialects.upstream.nvvm import FenceProxyOp
-from tenon.lowering.grids.thread_code import ThreadCode
+from tenon.lowering.grids.boxes import Boxes
+from tenon.lowering.grids.thread_code import ROLLED, ThreadCode
 from tenon.lowering.grids.tiles import SharedTile
 from tenon.lowering.grids.warpgroup_products import WarpgroupProducts
 from tenon.lowering.loop_ir.builder import INDEX, Limits, Position, Steps
 from tenon.lowering.steps.nest import Loop
+from tenon.lowering.steps.validity import copied_for
 
 
 class TileCopies:
@@ -27,8 +29,79 @@ class TileCopies:
         self, code: ThreadCode, tiles: Sequence[SharedTile], products: WarpgroupProducts | None = None
     ) -> None:
         self.code, self.tiles, self.products = code, tiles, products
+        self.boxes = self._boxes()
+        self.before = Position()
+        """Iterations of the loop that boxes are copied for that the block did for tiles before."""
         self.limits: dict[str, Limits] = {}
         """Of loops in a pipeline the first iteration that counts, and the end of those, where the program tells."""
+
+    def _boxes(self) -> Boxes | None:
+        """Who has tiles copied as boxes."""
+        tiles = [tile for tile in self.tiles if tile.in_boxes]
+        if not tiles:
+            return None
+        assert tiles[0].at is not None
+        return Boxes(self.code, tiles, self.code.nest.loop(tiles[0].at).stages)
+
+    def divided(self, tile: Callable[[], None]) -> None:
+        """`tile` by the threads that loops are bound to, for each tile of the block; if there are boxes, another warp
+        has them copied."""
+        boxes, code = self.boxes, self.code
+        if boxes is None:
+            tile()
+            return
+        loops = copied_for(code.nest)
+        steps = Steps(0, prod(loop.extent for loop in loops))
+
+        def copies(done: Position) -> None:
+            def iteration(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+                with code.at(self._places(loops, at)):
+                    boxes.begin(at + done.scaled(steps.count))
+                return ()
+
+            code.builder.sequential(steps, (), iteration)
+            code.mark(ROLLED)  # the assembler would write many iterations out
+
+        def computes(done: Position) -> None:
+            self.before = done.scaled(steps.count)
+            tile()
+
+        boxes.divide(lambda: code.each_tile(copies), lambda: code.each_tile(computes))
+
+    def _computed(self, loops: Sequence[Loop], tiles: Sequence[SharedTile], body: Callable[[], None]) -> None:
+        """The iterations of the last of `loops`, and of those around it, as one loop, with tiles that another warp has
+        copied as boxes. Each leaves its products to the next one, behind which nothing reads the tiles any more."""
+        boxes, products, code = self.boxes, self.products, self.code
+        assert boxes is not None
+        assert products is not None
+        count = prod(loop.extent for loop in loops)
+
+        def iteration(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+            now = at + self.before
+            self._set_stage(tiles, boxes.stage(now))
+            boxes.wait(now)
+            with code.at(self._places(loops, at)):
+                self._grouped(tiles, 1, body)
+            if count > 1:
+                boxes.release(now + -1, code.less(code.builder.index_constant(0), code.builder.index(at)))
+            return ()
+
+        code.builder.sequential(Steps(0, count), (), iteration)
+        products.wait(0)
+        if code.nest.lasting:
+            boxes.release(self.before + (count - 1))
+        self._set_stage(tiles, Position())
+
+    def _places(self, loops: Sequence[Loop], at: Position) -> dict[str, Position]:
+        """Where loops are that are one, at one of its iterations."""
+        if len(loops) == 1:
+            return {loops[0].name: at}
+        extents = [known.extent for known in loops]
+        if not at.terms:
+            found = [Position((), int(n)) for n in np.unravel_index(at.constant, extents)]
+        else:
+            found = [Position(((value, 1),)) for value in self.code.digits(self.code.builder.index(at), extents)]
+        return {known.name: place for known, place in zip(loops, found, strict=True)}
 
     def at(self, loop: str | None) -> list[SharedTile]:
         """The tiles that are copied inside of a loop, or once."""
@@ -41,8 +114,11 @@ class TileCopies:
             return
         for number, loop in enumerate(loops):
             tiles = self.at(loop.name)
-            if tiles and loop.stages > 1 and tiles[0].asynchronous and not any(self.at(o.name) for o in loops[:number]):
-                self._pipelined_ahead(loops[: number + 1], tiles, partial(self.over, loops[number + 1 :], body))
+            if not tiles or any(self.at(known.name) for known in loops[:number]):
+                continue
+            if tiles[0].in_boxes or (loop.stages > 1 and tiles[0].asynchronous):
+                write = self._computed if tiles[0].in_boxes else self._pipelined_ahead
+                write(loops[: number + 1], tiles, partial(self.over, loops[number + 1 :], body))
                 return
         first, *others = loops
         tiles = self.at(first.name)
@@ -136,19 +212,9 @@ class TileCopies:
         limits = self.limits.get(loop.name) if len(loops) == 1 else None
         start = Position() if limits is None else Position(((limits[0], 1),))
 
-        def places(at: Position) -> dict[str, Position]:
-            if len(loops) == 1:
-                return {loop.name: at}
-            extents = [known.extent for known in loops]
-            if not at.terms:
-                found = [Position((), int(n)) for n in np.unravel_index(at.constant, extents)]
-            else:
-                found = [Position(((value, 1),)) for value in code.digits(builder.index(at), extents)]
-            return {known.name: place for known, place in zip(loops, found, strict=True)}
-
         def begin(at: Position) -> None:
             self._set_stage(tiles, self._stage(loop, at))
-            with code.at(places(at)):
+            with code.at(self._places(loops, at)):
                 for tile in tiles:
                     tile.begin()
 
@@ -171,7 +237,7 @@ class TileCopies:
             code.when(more, lambda: begin(at + ahead))
             next_group = self._group()
             self._set_stage(tiles, now)
-            with code.at(places(at)):
+            with code.at(self._places(loops, at)):
                 self._grouped(tiles, left, body)
             self._wait(next_group, ahead - 1)
             self._show(tiles)

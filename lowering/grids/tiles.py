@@ -46,7 +46,7 @@ class SharedTile:
         self.dimensions = [self._dimension(tile, axis) for axis in access.leading]
         self.layout = tile_order(access, tile)
         self.at, self.pad, self.swizzle, self.panel = tile.at, tile.pad, tile.swizzle, tile.panel
-        self.asynchronous = tile.asynchronous
+        self.asynchronous, self.in_boxes = tile.asynchronous, tile.boxes
         self.threads = code.nest.count(*THREADS)
         self.width = copy_width(code.nest, access, tile)
         alignment = SPAN * REPEAT if any(known.in_flight for known in code.nest.contractions) else None
@@ -95,6 +95,23 @@ class SharedTile:
             code.value(DeviceAsyncCopyOp(self.memref, target, self.buffer, indices, self.width, valid))
 
         self._each_chunk(chunk)
+
+    @property
+    def box(self) -> list[int]:
+        """The elements along each dimension of the argument that one bulk copy takes."""
+        sizes = [dimension.size for dimension in self.dimensions]
+        return [*sizes[:-1], self.panel or sizes[-1]]
+
+    @property
+    def boxes(self) -> int:
+        """How many of these the tile is: one for each panel."""
+        return self.dimensions[-1].size // self.box[-1]
+
+    def coordinates(self, number: int) -> list[SSAValue]:
+        """Where box `number` begins in the argument, the innermost dimension first."""
+        starts = [self._base(dimension) for dimension in self.dimensions]
+        starts[-1] += number * self.box[-1]
+        return [self._index(n, at) for n, at in reversed(list(enumerate(starts)))]
 
     def _source(self, places: list[Position]) -> tuple[list[SSAValue], SSAValue | None]:
         """Where a chunk is in the argument, and whether it is within its extents; None where it always is."""

@@ -75,7 +75,8 @@ COPIES = (
     _on_barrier("tn_mbarrier_wait", "nvgpu.mbarrier.try_wait.parity", "parity", WAIT),
     _plain("tn_fence_mbarrier_init", "nvvm.fence.mbarrier.init", "fence.mbarrier_init.release.cluster;", HOPPER),
     _plain("tn_fence_proxy_async", "nvvm.fence.proxy", "fence.proxy.async.shared::cta;", HOPPER),
-    *(_tensor_copy(rank, load) for load in (True, False) for rank in (2, 3)),
+    *(_tensor_copy(rank, True) for rank in (2, 3, 4)),
+    *(_tensor_copy(rank, False) for rank in (2, 3)),
     _plain("tn_tma_store_commit", "nvvm.cp.async.bulk.commit.group", "cp.async.bulk.commit_group;", HOPPER),
     _counted("tn_tma_store_wait", "nvvm.cp.async.bulk.wait_group", "cp.async.bulk.wait_group.read %0;", HOPPER),
 )

@@ -57,6 +57,8 @@ class Tile:
     """Whether threads go on while it is copied."""
     panel: int = 0
     """Elements after which a row goes on behind all others, in the next panel; 0: rows are whole."""
+    boxes: bool = False
+    """Whether a warp of its own copies boxes of the argument, which takes no other threads."""
 
 
 class Space(Enum):
@@ -212,6 +214,10 @@ class Nest:
     """Of the buffers that a block has parts of in shared memory."""
     contractions: list[Contraction] = field(default_factory=list)
     pieces: Pieces | None = None
+    lasting: int = 0
+    """Blocks that there are, each of which does tiles one after the other; 0: one for each."""
+    registers: tuple[int, int] | None = None
+    """Of each thread that copies, and that computes, where they do not have equally many."""
 
     @staticmethod
     def of(kernel: Kernel, machine: Gpu) -> Nest:
@@ -259,6 +265,19 @@ class Nest:
     def count(self, *binds: Bind) -> int:
         """How many iterations the loops that are bound so have in all."""
         return prod(loop.extent for loop in self.bound(*binds))
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks there are."""
+        return min(self.lasting or self.count(Bind.GRID), self.count(Bind.GRID))
+
+    @property
+    def copiers(self) -> int:
+        """Threads of a block besides those that loops are bound to: a warp that has boxes copied, or four of them, as
+        they change the number of their registers together."""
+        if not any(tile.boxes for tile in self.tiles.values()):
+            return 0
+        return self.machine.warpgroup if self.registers is not None else self.machine.warp
 
     def covered(self, axis: str) -> int:
         """One more than the largest index along an axis that its loops reach: at least its extent."""

@@ -9,7 +9,8 @@ memory to neighbouring threads, so that the order in which they use it does not 
 are neighbours there, and `pad` unused elements separate rows, so that columns are in different banks. Beyond extents
 the copy is 0. Registers may then be loaded from it. With `swizzle=4` four runs of 16 bytes trade places, in another
 order in each row, in place of unused elements; with `copy=async` threads go on while it is copied, which takes runs of
-4 bytes at least. With `panel=64` rows are cut after as many elements, and what comes next is behind all rows.
+4 bytes at least. With `copy=boxes` a warp of its own, which does nothing else, has parts of the argument copied as
+boxes, by no thread (TMA). With `panel=64` rows are cut after as many elements, and what comes next is behind all rows.
 
 To fragments, what a warp needs of shared memory for a product of matrices (`contract`).
 """
@@ -23,10 +24,10 @@ from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.steps.nest import Bind, Nest, NestAccess, Space, Tile
 from tenon.lowering.steps.step import Step, number
-from tenon.lowering.steps.tile_copies import RUN, SWIZZLES, copy_width, tile_sizes
+from tenon.lowering.steps.tile_copies import RUN, SWIZZLES, box_obstacle, copy_width, tile_sizes
 
 SHARED = "shared"
-ASYNC = "async"
+ASYNC, BOXES = "async", "boxes"
 LEAST_ASYNC = min(COPIED_BYTES)
 """Bytes that one asynchronous copy moves, at least."""
 
@@ -100,8 +101,10 @@ class Pack(Step):
             row = tile_sizes(nest, access, tile)[-1] * size
             if self.pad or row % (RUN * self.swizzle):
                 return f"rows of {row} bytes are no multiple of {self.swizzle} runs of {RUN}"
-        if self.copy not in ("", ASYNC):
-            return f"copies are {ASYNC} or nothing, not {self.copy}"
+        if self.copy not in ("", ASYNC, BOXES):
+            return f"copies are {ASYNC}, {BOXES} or nothing, not {self.copy}"
+        if self.copy == BOXES:
+            return box_obstacle(nest, access, tile)
         if self.copy == ASYNC:
             if tile.inner not in (None, access.leading[-1]):
                 return f"an asynchronous copy leaves elements in their order, and neighbours are along {self.inner}"
@@ -112,7 +115,8 @@ class Pack(Step):
         return None
 
     def _tile(self) -> Tile:
-        return Tile(self.at or None, self.inner or None, self.pad, self.swizzle, self.copy == ASYNC, self.panel)
+        ahead, boxes = self.copy in (ASYNC, BOXES), self.copy == BOXES
+        return Tile(self.at or None, self.inner or None, self.pad, self.swizzle, ahead, self.panel, boxes)
 
     def apply(self, nest: Nest) -> None:
         buffer = nest.buffers[self.buffer]

@@ -15,7 +15,7 @@ from tenon.lowering.steps.inline import Inline
 from tenon.lowering.steps.nest import Nest, NestError
 from tenon.lowering.steps.pack import Pack
 from tenon.lowering.steps.pieces import OnlineStep, PiecesStep
-from tenon.lowering.steps.pipeline import Pipeline
+from tenon.lowering.steps.pipeline import Last, Pipeline, Registers
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.rotate import Rotate
 from tenon.lowering.steps.split import Split
@@ -27,7 +27,7 @@ STEPS: dict[str, type[Step]] = {
     step.name: step
     for step in (
         *(Split, Reorder, BindLoop, Unroll, Vectorize, Rotate),
-        *(Pack, Contract, PiecesStep, OnlineStep, Pipeline, Inline),
+        *(Pack, Contract, PiecesStep, OnlineStep, Pipeline, Inline, Last, Registers),
     )
 }
 

@@ -52,6 +52,7 @@ def _obstacles(nest: Nest) -> Iterator[str]:
     yield from _like_reductions(nest)
     yield from _fragments_obstacles(nest)
     yield from _rotation_obstacles(nest)
+    yield from _box_obstacles(nest)
     written = {output.buffer for statement in nest.statements for output in statement.outputs}
     shared = nest.shared_in_order()
     if nest.pieces is not None:  # statements along its axis run piece by piece
@@ -66,6 +67,41 @@ def _obstacles(nest: Nest) -> Iterator[str]:
         for access in (*statement.inputs, *statement.outputs):
             if access.access.is_used or access in statement.outputs:
                 yield from _access_obstacles(nest, number, statement, access, shared)
+
+
+def _box_obstacles(nest: Nest) -> Iterator[str]:
+    """What is against having a warp of its own copy boxes, which meets the others at the barriers of these alone."""
+    boxes = [buffer for buffer, tile in nest.tiles.items() if tile.boxes]
+    if not boxes:
+        if nest.lasting or nest.registers is not None:
+            yield "no warp of its own copies boxes, for which blocks last and registers differ"
+        return
+    operands = [a.buffer for known in nest.contractions if known.in_flight for a in (known.left, known.right)]
+    for buffer, tile in nest.tiles.items():
+        if not tile.boxes or buffer not in operands:
+            yield f"{nest.name_of(buffer)} is in shared memory, where a warp of its own copies boxes for wgmma alone"
+    loops = copied_for(nest)
+    if prod(loop.extent for loop in loops) > 1 and loops[-1].stages == 1:
+        yield f"boxes are copied at {loops[-1].name}, and no pipeline has several under way"
+    around = [loop for known in nest.contractions for loop in nest.loops_of(known.statement.axes) if loop.in_order]
+    summed = {axis for known in nest.contractions for axis in known.statement.reduced}
+    if nest.pieces is not None or len(nest.contractions) > 1 or any(loop.axis not in summed for loop in around):
+        yield "boxes are copied for one sum, and there are several"
+    if in_place(nest) or any(exchanged_bytes(nest, statement) for statement in nest.statements):
+        yield "threads meet, and the warp that copies boxes does not"
+    threads = nest.count(*THREADS) + nest.copiers
+    if threads > nest.machine.largest_block:
+        yield f"with the warp that copies boxes, a block would have {threads} threads of {nest.machine.largest_block}"
+
+
+def copied_for(nest: Nest) -> list[Loop]:
+    """The loops in order for whose iterations, one after the other, a warp of its own copies boxes."""
+    at = next((tile.at for tile in nest.tiles.values() if tile.boxes), None)
+    statement = nest.contractions[0].statement if nest.contractions else None
+    if at is None or statement is None:
+        return []
+    loops = [loop for loop in nest.loops_of(statement.reduced) if loop.in_order]
+    return loops[: loops.index(nest.loop(at)) + 1]
 
 
 def _rotation_obstacles(nest: Nest) -> Iterator[str]:

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from tenon.lowering.cuda.bulk_copies import TensorMap
 from tenon.runtime.cuda.device import LaunchError
 from tenon.runtime.cuda.device_cuda import cupy_module
+from tenon.runtime.cuda.tensor_maps import TensorMapError, encoded
 from tenon.runtime.knobs import knobs
 
 PER_THREAD = 2
@@ -27,6 +29,7 @@ class CupyBackend:
         self.cupy = cupy_module()
         cuda = self.cupy.cuda
         self.functions: dict[str, Any] = {}
+        self.maps: dict[str, Sequence[TensorMap]] = {}
         self.failures = (cuda.driver.CUDADriverError, cuda.runtime.CUDARuntimeError)
         """What CuPy raises for what the device refuses, or had to report of earlier work."""
         self.waits = knobs.cuda_sync
@@ -38,10 +41,12 @@ class CupyBackend:
             path.write_bytes(cubin)
             self.module = self.cupy.RawModule(path=str(path))
 
-    def prepare(self, kernel: str, dynamic_shared: int) -> None:
+    def prepare(self, kernel: str, dynamic_shared: int, maps: Sequence[TensorMap] = ()) -> None:
         """Load a kernel, so that launching it does no look-up by name in the driver, and allow it so many bytes of
-        shared memory besides what it declares."""
+        shared memory besides what it declares. It is launched with `maps` of its arguments behind these."""
         function = self.functions[kernel] = self.module.get_function(kernel)
+        if maps:
+            self.maps[kernel] = maps
         if dynamic_shared:
             function.max_dynamic_shared_size_bytes = dynamic_shared
 
@@ -82,10 +87,11 @@ class CupyBackend:
         dynamic_shared: int = 0,
     ) -> None:
         try:
-            self.functions[kernel](grid, block, tuple(arguments), shared_mem=dynamic_shared)
+            described = [encoded(known, int(arguments[known.argument])) for known in self.maps.get(kernel, ())]
+            self.functions[kernel](grid, block, (*arguments, *described), shared_mem=dynamic_shared)
             if self.waits:
                 self.cupy.cuda.get_current_stream().synchronize()
-        except self.failures as error:
+        except (TensorMapError, *self.failures) as error:
             raise LaunchError(f"kernel @{kernel} (grid {grid}, block {block}): {error}", kernel) from error
 
     def capture(self, work: Callable[[], None]) -> Any:

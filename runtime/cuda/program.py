@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.families.host import is_host_call
 from tenon.dialects.support.frozen_arguments import PREPARE, prepare_function, taken_positions
+from tenon.lowering.cuda.bulk_copies import tensor_maps
 from tenon.lowering.cuda.shared_memory import shared_memory
 from tenon.runtime.arguments.interface import main_function
 from tenon.runtime.cuda.cupy_backend import CupyBackend
@@ -46,7 +47,7 @@ class CudaProgram:
         self.program = HostProgram(module, self.backend)
         for kernel, function in self.program.launches.items():
             if not is_host_call(function):
-                self.backend.prepare(kernel, shared_memory(function).byte_count)
+                self.backend.prepare(kernel, shared_memory(function).byte_count, tensor_maps(function))
         prepare = prepare_function(main_function(module))
         self._preparation = None if prepare is None else HostProgram(module, self.backend, PREPARE)
         self._taken = () if prepare is None else taken_positions(prepare)

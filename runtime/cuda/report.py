@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from xdsl.dialects import func
 from xdsl.dialects.builtin import AnyFloat, Float64Type, MemRefType, ModuleOp, VectorType
 
+from tenon.dialects.upstream.bulk_copies import TmaAsyncLoadOp
 from tenon.dialects.upstream.nvgpu import DeviceAsyncCopyOp, MmaSyncOp
 from tenon.dialects.upstream.walking import all_ops, ops_of
 from tenon.dialects.upstream.warpgroup import WarpgroupMmaOp
@@ -152,7 +153,7 @@ def report(
         seconds, bound = None, "not known"
         if bytes_ is not None and count is not None:
             rate = rate_of(function, gpu)
-            copied = uses.shared if ops_of(function, DeviceAsyncCopyOp) else 0
+            copied = uses.shared if ops_of(function, DeviceAsyncCopyOp, TmaAsyncLoadOp) else 0
             lanes = lanes_of(function, gpu)
             seconds, bound = predict(gpu, blocks, threads, resident, sum(bytes_), count, rate, copied, lanes)
         result.append(

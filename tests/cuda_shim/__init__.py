@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
 import mmap
 import os
 import re
@@ -32,6 +33,9 @@ from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from tenon.dialects.upstream.warpgroup import SPAN
+from tenon.lowering.cuda.bulk_copies import TensorMap as DescribedTensor
+from tenon.lowering.cuda.bulk_copies import tensor_maps
 from tenon.lowering.cuda.emit_cuda import emit_cuda
 from tenon.lowering.cuda.map_to_grid import MapToGridPass
 from tenon.lowering.cuda.tables import PRELUDE
@@ -64,7 +68,8 @@ FLAGS = (
 )
 RUNTIME_FLAGS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wno-class-memaccess")
 KERNEL = re.compile(r'extern "C" __global__ .*?void (\w+)\(')
-REGISTERS_AT_ENTRY = 168
+REGISTERS, REGISTER_UNIT, MOST_REGISTERS = 1 << 16, 8, 248
+"""Of a multiprocessor; of what those of a thread are a multiple, and how many these are at most."""
 
 
 class ShimError(RuntimeError):
@@ -271,6 +276,8 @@ class ShimBackend:
         self.counters: list[tuple[str, Counters]] = []
         """Of each launch since `counting` was set."""
         self.memory: list[GuardedMemory] = []
+        self.maps: dict[str, Sequence[DescribedTensor]] = {}
+        """What kernels are given behind their arguments."""
         self.launches: list[str] = []
 
     def allocate(self, byte_count: int) -> tuple[int, object]:
@@ -297,11 +304,17 @@ class ShimBackend:
     ) -> None:
         assert self.library is not None
         self.launches.append(kernel)
-        values = [argument if isinstance(argument, np.ndarray) else np.array(argument) for argument in arguments]
+        maps = [
+            tensor_map(int(arguments[m.argument]), m.element_bytes, m.sizes, m.strides, m.box, SPAN)
+            for m in self.maps.get(kernel, ())
+        ]
+        given = (*arguments, *maps)
+        values = [argument if isinstance(argument, np.ndarray) else np.array(argument) for argument in given]
         pointers = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
         shape = ctypes.c_uint * 3
         turns, completion, seed = astuple(self.schedule)
-        options = Options(turns, completion, seed, self.counting, dynamic_shared, REGISTERS_AT_ENTRY)
+        registers = min(REGISTERS // math.prod(block) // REGISTER_UNIT * REGISTER_UNIT, MOST_REGISTERS)
+        options = Options(turns, completion, seed, self.counting, dynamic_shared, registers)
         self.show_buffers()
         error = self.library.entry(self.unit, kernel)(shape(*grid), shape(*block), pointers, ctypes.byref(options))
         if error is not None:
@@ -343,6 +356,7 @@ class ShimExecutable:
         self.backend = ShimBackend()
         self.source = emit_cuda(grid_module, "sm_90a")
         self.program = HostProgram(grid_module, self.backend)
+        self.backend.maps = {name: tensor_maps(function) for name, function in self.program.launches.items()}
 
     def __call__(self, inputs: Sequence[NDArray[Any]], schedule: Schedule = IN_ORDER) -> list[NDArray[Any]]:
         """The outputs for `inputs`, which must have the shapes and types of the module."""

@@ -79,6 +79,10 @@ static inline void tn_tma_load_3d(void *shared, const TnTensorMap *map, int x, i
   int position[] = {x, y, z};
   tn_shim::tma_load(shared, map, 3, position, barrier);
 }
+static inline void tn_tma_load_4d(void *shared, const TnTensorMap *map, int x, int y, int z, int v, unsigned long long *barrier) {
+  int position[] = {x, y, z, v};
+  tn_shim::tma_load(shared, map, 4, position, barrier);
+}
 static inline void tn_tma_store_2d(const TnTensorMap *map, int x, int y, const void *shared) {
   int position[] = {x, y};
   tn_shim::tma_store(map, 2, position, shared);

@@ -183,6 +183,7 @@ PLAIN_CALLS = {
     "tn_mbarrier_wait": "tn_mbarrier_wait(bar, 0)",
     "tn_tma_load_2d": "tn_tma_load_2d(tile, &map, 0, 1, bar)",
     "tn_tma_load_3d": "tn_tma_load_3d(tile, &map, 0, 1, 2, bar)",
+    "tn_tma_load_4d": "tn_tma_load_4d(tile, &map, 0, 1, 2, 3, bar)",
     "tn_tma_store_2d": "tn_tma_store_2d(&map, 0, 1, tile)",
     "tn_tma_store_3d": "tn_tma_store_3d(&map, 0, 1, 2, tile)",
     "tn_tma_store_wait": "tn_tma_store_wait<0>()",

@@ -319,7 +319,7 @@ COLUMNS = ["split(j, 8) -> ju, js", "split(js, 2) -> jl, jv", "unroll(ju)", "bin
         ("swizzle=4", "swizzle=3", "3 runs trade places, expected one of 2, 4, 8"),
         ("swizzle=4", "swizzle=8", "rows of 64 bytes are no multiple of 8 runs of 16"),
         ("swizzle=4", "inner=i", "an asynchronous copy leaves elements in their order, and neighbours are along i"),
-        ("copy=async", "copy=late", "copies are async or nothing, not late"),
+        ("copy=async", "copy=late", "copies are async, boxes or nothing, not late"),
         ("pipeline(ko, 2)", "pipeline(ko, 9)", "there are 9 stages, expected 2 to 8"),
         (
             "swizzle=8, copy=async",

@@ -55,6 +55,8 @@ broken = numbers(64, 64)
 broken[3, 7], broken[5, 5] = np.inf, np.nan
 CASES = {
     **{order: product(order, 136, 264, 264) for order in ("nn", "tt")},  # each operand in each order
+    "rows of 8 bytes": product("nn", 136, 260, 264),
+    "several tiles": product("nt", 136, 520, 192),
     "one piece": product("nn", 64, 72, 64, np.float16),
     "two pieces": product("tn", 80, 64, 128, np.float16),
     "small tiles": product("nn", 130, 140, 192, machine=GPUS["sm_90a"]),
@@ -124,6 +126,48 @@ def test_results_are_stored_by_whole_sectors(executables: dict[str, ShimExecutab
     assert counters.store_requests == 80 * 128 // (16 * 32)
 
 
+BULK_FAULTS = {
+    "tiles that are not waited for": (
+        r"tn_mbarrier_wait\(.*\n( *tn_wgmma_fence)",
+        r"\1",
+        "copy-not-awaited",
+    ),
+    "the phase before": (
+        r"tn_mbarrier_wait\((.*), (v_\d+)\);(\n *tn_wgmma_fence)",
+        r"tn_mbarrier_wait(\1, !\2);\3",
+        "copy-not-awaited mbarrier-phase",
+    ),
+    "a stage that is not empty": (r"tn_mbarrier_wait\(.*\n( *tn_mbarrier_expect)", r"\1", "mbarrier-arrivals"),
+    "an empty stage of the next phase": (
+        r"tn_mbarrier_wait\((.*), (v_\d+)\);(\n *tn_mbarrier_expect)",
+        r"tn_mbarrier_wait(\1, !\2);\3",
+        "overwritten-while-read mbarrier-phase",
+    ),
+    "too few bytes": (r", 49152\);", ", 49136);", "mbarrier-bytes mbarrier-phase"),
+    "too many bytes": (r", 49152\);", ", 49168);", "mbarrier-phase"),
+    "a box elsewhere": (r"(tn_tma_load_2d\(\w+, &\w+), (.*?), (.*?), &", r"\1, \3, \2, &", ""),
+    "barriers that copies do not know": (r"tn_fence_mbarrier_init\(\);", "", "mbarrier-fence"),
+    "barriers that threads do not know": (r"__syncthreads\(\);", "", "mbarrier-uninitialised"),
+    "too few arrivals": (r", 16\);", ", 12);", "mbarrier-arrivals overwritten-while-read"),
+    "stages that nobody leaves": (r"tn_mbarrier_arrive\(.*\);", "", "mbarrier-phase"),
+    "stages that are left too early": (r"tn_wgmma_wait<1>\(\);", "", "overwritten-while-read"),
+    "no fence of registers": (r"tn_wgmma_fence\(\);", "", "wgmma-fence"),
+    "sums that are not waited for": (r"tn_wgmma_wait<0>\(\);", "", "accumulator-in-flight exit-in-flight"),
+    "registers that are not there": (r"tn_setmaxnreg_inc<112>", "tn_setmaxnreg_inc<120>", "setmaxnreg"),
+    "registers that nobody leaves": (r"tn_setmaxnreg_dec<40>", "tn_setmaxnreg_dec<96>", "setmaxnreg"),
+    "panels elsewhere": (r", 8192, 1024, 128\)", ", 4096, 1024, 128)", ""),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("fault", BULK_FAULTS)
+def test_faults_of_boxes_are_found(fault: str, executables: dict[str, ShimExecutable]) -> None:
+    right, (old, new, names) = executables["nn"], BULK_FAULTS[fault]
+    wrong = re.sub(old, new, right.source)
+    assert wrong != right.source
+    assert_found(right, wrong, CASES["nn"], names, SCHEDULES[1:2])
+
+
 FAULTS = {
     "a piece that is not waited for": ("tn_cp_async_wait<1>();", "tn_cp_async_wait<2>();", "copy-not-awaited"),
     "no fence between proxies": ("tn_fence_proxy_async();", "", "proxy-fence"),
@@ -139,9 +183,10 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_are_found(fault: str, executables: dict[str, ShimExecutable]) -> None:
     """Each fault of a text that is right has a name, or changes the numbers."""
-    right, (old, new, names) = executables["nn"], FAULTS[fault]
+    name, (old, new, names) = "rows of 8 bytes", FAULTS[fault]
+    right = executables[name]
     assert old in right.source
-    assert_found(right, right.source.replace(old, new), CASES["nn"], names, SCHEDULES[1:2])
+    assert_found(right, right.source.replace(old, new), CASES[name], names, SCHEDULES[1:2])
 
 
 def zeros(*shape: int) -> Any:
@@ -204,7 +249,11 @@ def test_what_warpgroups_are_not_for_is_left_to_warps() -> None:
         ("swizzle=8", "swizzle=4", "rows of a0 in shared memory are not 8 runs of 16 bytes that trade places"),
         (", panel=64", "", "rows of a1 in shared memory are not 8 runs of 16 bytes that trade places"),
         (", panel=64", ", panel=96", "rows of 128 elements are no panels of 96, which are runs of 16 bytes"),
-        (", copy=async", "", "a0 is not copied asynchronously"),
+        ("copy=boxes", "pad=0", "a0 is not copied asynchronously"),
+        ("pipeline(ko, 4)", "", "boxes are copied at ko, and no pipeline has several under way"),
+        ("contract(kf, wgmma)", "registers(40, 240)", "66560 registers are more than the 65536 of a multiprocessor"),
+        ("contract(kf, wgmma)", "registers(40, 160)", "each thread has 168 registers at first, which"),
+        ("contract(kf, wgmma)", "registers(44, 232)", "44 registers are no multiple of 8 from 24 to 256"),
         ("pipeline(ko, 4)", "rotate(ko)", "sums take turns for one statement that follows one product"),
         ("contract(kf, wgmma)", "contract(ku, wgmma)", "wgmma takes 16 neighbours along k, loop ku has 4"),
         ("contract(kf, wgmma)", "", "runs of a0 trade places in shared memory, which only fragments are loaded from"),

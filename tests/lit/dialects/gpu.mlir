@@ -60,3 +60,27 @@ func.func @lanes(%m: i32, %c: i1, %x: f32, %o: i32, %w: i32) -> (i32, f32) {
 // CHECK-LABEL:   @lanes
 // CHECK-NEXT:      %l = nvvm.vote.sync ballot %m, %c -> i32
 // CHECK-NEXT:      %y, %valid = gpu.shuffle xor %x, %o, %w : f32
+
+func.func @boxes(%a: memref<64x256xbf16>, %s: memref<2x4x64x64xbf16, 3 : i64>, %p: i1, %i: index) {
+  %u = "memref.cast"(%a) : (memref<64x256xbf16>) -> memref<*xbf16>
+  %m = "nvgpu.tma.create.descriptor"(%u, %i, %i) : (memref<*xbf16>, index, index) -> !nvgpu.tensormap.descriptor<tensor = memref<64x64xbf16, 3 : i64>, swizzle = swizzle_128b, l2promo = l2promo_256b, oob = zero, interleave = none>
+  %b = "nvgpu.mbarrier.create"() : () -> !nvgpu.mbarrier.group<memorySpace = 3 : i64, num_barriers = 4>
+  "nvgpu.mbarrier.init"(%b, %i, %i) : (!nvgpu.mbarrier.group<memorySpace = 3 : i64, num_barriers = 4>, index, index) -> ()
+  "nvvm.fence.mbarrier.init"() : () -> ()
+  nvvm.setmaxregister decrease 40
+  nvvm.setmaxregister increase 232
+  %e = "nvvm.elect.sync"() : () -> i1
+  "nvgpu.mbarrier.arrive.expect_tx"(%b, %i, %i) : (!nvgpu.mbarrier.group<memorySpace = 3 : i64, num_barriers = 4>, index, index) -> ()
+  %d = memref.subview %s[%i, 3, 0, 0] [1, 1, 64, 64] [1, 1, 1, 1] : memref<2x4x64x64xbf16, 3 : i64> to memref<64x64xbf16, strided<[64, 1], offset: ?>, 3 : i64>
+  "nvgpu.tma.async.load"(%d, %b, %m, %i, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 1, 2, 1, 0, 0>}> : (memref<64x64xbf16, strided<[64, 1], offset: ?>, 3 : i64>, !nvgpu.mbarrier.group<memorySpace = 3 : i64, num_barriers = 4>, !nvgpu.tensormap.descriptor<tensor = memref<64x64xbf16, 3 : i64>, swizzle = swizzle_128b, l2promo = l2promo_256b, oob = zero, interleave = none>, index, index, index) -> ()
+  "nvgpu.mbarrier.try_wait.parity"(%b, %p, %i, %i) : (!nvgpu.mbarrier.group<memorySpace = 3 : i64, num_barriers = 4>, i1, index, index) -> ()
+  %t = "nvgpu.mbarrier.arrive"(%b, %i) : (!nvgpu.mbarrier.group<memorySpace = 3 : i64, num_barriers = 4>, index) -> !nvgpu.mbarrier.token
+  func.return
+}
+// CHECK-LABEL:   @boxes
+// CHECK:           %m = "nvgpu.tma.create.descriptor"(%u, %i, %i) : (memref<*xbf16>, index, index) -> !nvgpu.tensormap.descriptor<tensor = memref<64x64xbf16, 3 : i64>, swizzle = swizzle_128b, l2promo = l2promo_256b, oob = zero, interleave = none>
+// CHECK-NEXT:      %b = "nvgpu.mbarrier.create"() : () -> !nvgpu.mbarrier.group<memorySpace = 3 : i64, num_barriers = 4>
+// CHECK:           nvvm.setmaxregister decrease 40
+// CHECK-NEXT:      nvvm.setmaxregister increase 232
+// CHECK-NEXT:      %e = "nvvm.elect.sync"() : () -> i1
+// CHECK:           "nvgpu.tma.async.load"(%d, %b, %m, %i, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 1, 2, 1, 0, 0>}> :

@@ -3,30 +3,34 @@
 // RUN: filecheck %s --input-file %t/main.sm_90a.cu
 // RUN: filecheck %s --input-file %t/main.sm_90a.schedules.txt --check-prefix WHY
 
-// A product of bf16 on Hopper: pieces of operands are copied, shown to the proxy of wgmma, and multiplied by four warps.
+// A product of bf16 on Hopper: a warp has boxes of both operands copied, and others multiply them by four warps each.
 func.func @main(%x: tensor<2048x2048xbf16>, %y: tensor<2048x2048xbf16>) -> tensor<2048x2048xbf16> {
   %r = tenon.matmul %x, %y : tensor<2048x2048xbf16>, tensor<2048x2048xbf16> -> tensor<2048x2048xbf16>
   func.return %r : tensor<2048x2048xbf16>
 }
-// CHECK:      extern "C" __global__ __launch_bounds__(256) void kernel_0(
-// CHECK:        tn_cp_async<16>(
-// CHECK:        tn_cp_async_wait<1>();
-// CHECK-NEXT:   tn_fence_proxy_async();
-// CHECK-NEXT:   __syncthreads();
-// CHECK:        for
-// CHECK:        tn_wgmma_fence();
-// CHECK:        tn_wgmma_m64n256k16_bf16<0, 1>({{.+}}, 16, 1024, 128), {{.+}}, 8192, 1024, 128), true);
-// CHECK:        tn_wgmma_commit();
-// CHECK-NEXT:   tn_wgmma_wait<1>();
-// CHECK-NEXT:   tn_cp_async_wait<1>();
-// CHECK-NEXT:   tn_fence_proxy_async();
-// CHECK-NEXT:   __syncthreads();
+// CHECK:      extern "C" __global__ __launch_bounds__(384, 1) void kernel_0({{.+}}, const __grid_constant__ TnTensorMap {{.+}}, const __grid_constant__ TnTensorMap
+// CHECK:        tn_fence_mbarrier_init();
+// CHECK:        __syncthreads();
+// CHECK:        tn_setmaxnreg_inc<232>();
+// CHECK:          tn_mbarrier_wait(
+// CHECK-NEXT:     tn_wgmma_fence();
+// CHECK:          tn_wgmma_m64n256k16_bf16<0, 1>({{.+}}, 16, 1024, 128), {{.+}}, 8192, 1024, 128), true);
+// CHECK:          tn_wgmma_commit();
+// CHECK-NEXT:     tn_wgmma_wait<1>();
+// CHECK:          tn_mbarrier_arrive(
 // CHECK:        tn_wgmma_wait<0>();
+// CHECK:        tn_setmaxnreg_dec<40>();
+// CHECK:        tn_elect();
+// CHECK:          tn_mbarrier_wait(
+// CHECK-NEXT:     tn_mbarrier_expect({{.+}}, 49152);
+// CHECK:          tn_tma_load_2d(
+// CHECK-NOT:      tn_cp_async
 
 // WHY:      kernel_0
 // WHY:        warpgroup instructions: chosen
 // WHY-NEXT:     tile     blocks  cycles  bound
 // WHY-NEXT:     128x256  128     {{[0-9]+ +}}latency
-// WHY:          pack(a0, shared, at=ko, swizzle=8, copy=async)
-// WHY-NEXT:     pack(a1, shared, at=ko, swizzle=8, copy=async, panel=64)
+// WHY:          pack(a0, shared, at=ko, swizzle=8, copy=boxes)
+// WHY-NEXT:     pack(a1, shared, at=ko, swizzle=8, copy=boxes, panel=64)
 // WHY:          contract(kf, wgmma)
+// WHY:          registers(40, 232)
