@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.types.size import Size
+from tenon.dialects.upstream.float_remainder import RemFOp
 from tenon.lowering.kernels.statement import (
     Access,
     LoopKind,
@@ -152,7 +153,9 @@ def _can_gather(statement: Statement, loop: int) -> bool:
     if any(root_of(load.memref) in written for load in statement.body_loads()):
         return False
     ops = statement.body.ops
-    return any(op.name.startswith("math.") and not isinstance(op, _FEW_INSTRUCTIONS) for op in ops)
+    return any(
+        isinstance(op, RemFOp) or (op.name.startswith("math.") and not isinstance(op, _FEW_INSTRUCTIONS)) for op in ops
+    )
 
 
 def next_rows_obstacle(statement: Statement, number: int, jam: int | None, vector: int | None) -> str | None:

@@ -54,9 +54,11 @@ def test_a_donated_table_is_not_overwritten_while_lanes_read_it() -> None:
     np.testing.assert_allclose(found, np.exp(x) + x[order], rtol=1e-14)
 
 
-def test_functions_beside_a_gather_are_computed_in_vectors() -> None:
-    given = (np.zeros(64, np.float32), np.zeros(20, np.float32), np.zeros(64, np.int32))
-    lowered = str(tenon.jit(lambda x, table, places: tenon.exp(x) + table[places]).lower(*given))
-    assert "vector.insert" in lowered
+@pytest.mark.parametrize("function", [lambda x, taken: tenon.exp(x) + taken, lambda x, taken: (x + taken) % 0.7])
+def test_functions_beside_a_gather_are_computed_in_vectors(function: Any) -> None:
+    x, table, places = RANDOM.normal(size=64), RANDOM.normal(size=20), RANDOM.integers(0, 20, 64)
+    jitted = tenon.jit(lambda x, table, places: function(x, table[places]))
+    assert "vector.insert" in str(jitted.lower(x, table, places))
+    np.testing.assert_allclose(jitted(x, table, places), np.asarray(function(x, table[places])), atol=1e-15)
     # a gather by itself is left to LLVM, which reads all lanes by one instruction
-    assert "vector.insert" not in str(tenon.jit(lambda table, places: table[places] + 1).lower(*given[1:]))
+    assert "vector.insert" not in str(tenon.jit(lambda table, places: table[places] + 1).lower(table, places))
