@@ -14,6 +14,7 @@ from tenon.dialects.definition.registry import generation, watch_generation
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.plain_arrays import elements_of
+from tenon.dialects.support.suggestion import hints_keywords
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import UndecidedSizeError
 from tenon.dialects.types.types import AnyTensor, element_of, shape_of, tensor_type
@@ -325,6 +326,15 @@ def _sized(type_: AnyTensor, sizes: LeafSizes, position: int) -> AnyTensor:
     return tensor_type(sizes.shape(position, shape_of(type_) or ()), element_of(type_))
 
 
+_INSTEAD = {
+    **dict.fromkeys(("static_argnums", "static_argnames"), 'name the arguments in static=, such as static=("n",)'),
+    **dict.fromkeys(("donate_argnums", "donate_argnames"), 'name the arguments in donate=, such as donate=("state",)'),
+}
+"""What to write for keywords that JAX's `jit` has."""
+
+
+@shows_user_frames
+@hints_keywords(_INSTEAD)
 def jit(
     function: Callable[..., Any] | None = None,
     *,

@@ -19,7 +19,7 @@ from tenon.dialects.families.control_flow import YieldOp
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
 from tenon.dialects.ops.control.control_flow import CondOp, WhileLoopOp
 from tenon.dialects.ops.control.scan import ScanOp
-from tenon.dialects.support.user_traceback import call_user
+from tenon.dialects.support.user_traceback import call_user, shows_user_frames
 from tenon.dialects.types.size import Size, UndecidedSizeError
 from tenon.dialects.types.types import element_of, i1, is_integer, promote, shape_of, tensor_type
 from tenon.runtime.arguments.arguments import as_array
@@ -74,6 +74,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     return at_once(transformed)
 
 
+@shows_user_frames
 def cond(predicate: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any) -> Any:
     """`then(*operands)` if the scalar `predicate` is true, else `otherwise(*operands)`; only that branch is computed.
 
@@ -101,6 +102,7 @@ def cond(predicate: Any, then: Callable[..., Any], otherwise: Callable[..., Any]
     return at_once(transformed)(predicate, *operands)
 
 
+@shows_user_frames
 def while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any], initial: Any) -> Any:
     """`initial`, replaced by `body(value)` for as long as `condition(value)` is true."""
     check_functions("while_loop", condition, body)
@@ -127,6 +129,7 @@ def while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any], init
     return at_once(transformed)(initial)
 
 
+@shows_user_frames
 def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], initial: Any) -> Any:
     """`initial`, replaced by `body(i, value)` for each integer `i` from `lower` to before `upper`.
 
@@ -151,6 +154,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], initial: 
     return at_once(transformed)(lower, upper, initial)
 
 
+@shows_user_frames
 def scan(
     body: Callable[[Any, Any], Any],
     initial: Any,

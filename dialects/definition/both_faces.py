@@ -256,6 +256,10 @@ class BothFaces:
 
     # --- conversions ------------------------------------------------------------------------------
 
+    def __round__(self: Any, digits: int = 0) -> Any:
+        scale = 10.0**digits
+        return self._op("round")(self * scale) / scale if digits else self._op("round")(self)
+
     def type_as(self, other: Any) -> Any:
         """The elements converted to the dtype of another tensor."""
         return self.astype(other.dtype)

@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from tenon.dialects.definition.memo import KnownResults, KnownSettings
 from tenon.dialects.definition.settings import REQUIRED
 from tenon.dialects.definition.signature import Signature
+from tenon.dialects.definition.value import Value
 from tenon.dialects.support.location import at_line
 from tenon.dialects.types.shapes import InferenceError, check_addressable, compatible
 from tenon.dialects.types.types import AnyTensor, element_of
@@ -99,7 +100,8 @@ class DeclaredOp(IRDLOperation, ABC):
             try:
                 properties[name] = constraint.attribute(value)
             except (TypeError, ValueError) as error:
-                raise type(error)(f"{cls.name}: setting {name!r}: {error}") from None
+                hint = "; name what decides it in static= of jit" if _holds_traced(value) else ""
+                raise type(error)(f"{cls.name}: setting {name!r}: {error}{hint}") from None
         return properties
 
     @classmethod
@@ -201,3 +203,8 @@ class DeclaredOp(IRDLOperation, ABC):
                     f"{self.name}: result type is {result.type} but {type_} is inferred from operands and settings"
                     f"{at_line(self)}"
                 )
+
+
+def _holds_traced(value: object) -> bool:
+    """Whether a setting is a traced value, or has one among its entries."""
+    return any(isinstance(entry, Value) for entry in (value if isinstance(value, list | tuple) else (value,)))

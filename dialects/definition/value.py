@@ -247,7 +247,7 @@ class Value(BothFaces, ValueMethods):
     def __bool__(self) -> bool:
         raise TracedValueError(
             f"the truth of a traced value ({self.ssa.type}) is not known while tracing; "
-            "use tenon.cond, tenon.select or tenon.while_loop"
+            "use tenon.cond, tenon.select or tenon.while_loop, or name an argument that decides it in static= of jit"
         )
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -129,6 +130,25 @@ def attribute_hints(module: str, instead: Mapping[str, str] | None = None) -> Ca
         raise UnknownAttributeError(f"module {module!r} has no attribute {name!r}", name, known)
 
     return hint
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def hints_keywords(instead: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let a function say what there is `instead` of keyword arguments that others have, by name."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs.keys() & instead.keys():
+                raise TypeError(f"{function.__name__}: there is no argument {name!r}: {instead[name]}")
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    return decorate
 
 
 def check_keywords(cls: type, given: Iterable[str]) -> None:

@@ -186,10 +186,6 @@ class Interchange(Operators):
         ]
         return f"<div>{facts}<table>{''.join(rows)}</table></div>"
 
-    def __round__(self, digits: int = 0) -> Any:
-        scale = 10.0**digits
-        return find_function("round")(self * scale) / scale if digits else find_function("round")(self)
-
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
         return self // other, self % other
 

@@ -48,6 +48,8 @@ def repeat(x: Any) -> Any:
         (lambda x: not x, USE_CONTROL_FLOW),
         (lambda x: [0, 1][x], NAME_STATIC),
         (lambda x: range(x), NAME_STATIC),
+        (lambda x: tenon.zeros((6,)).reshape(x, -1), r"reshape: setting 'shape'.* in static= of jit"),
+        (lambda x: tenon.top_k(np.arange(3.0), x), r"top_k: setting 'k': .* in static= of jit"),
         (lambda x: float(x), USE_FUNCTIONS),
         (lambda x: np.asarray(x), INDEX_ASARRAY),
         (lambda x: np.arange(3)[x], INDEX_ASARRAY),
@@ -74,6 +76,9 @@ def test_the_users_line_is_in_the_traceback() -> None:
     assert any(
         f.name == "branch" and "if x > 0" in (f.line or "") for f in traceback.extract_tb(caught.value.__traceback__)
     )
+    with pytest.raises(TypeError, match="carry value is") as caught:
+        tenon.scan(lambda total, x: (total + x, None), 0.0, np.ones(3))
+    assert all(f.filename == __file__ for f in traceback.extract_tb(caught.value.__traceback__)[-1:])
 
 
 # --- values outside of their trace ----------------------------------------------------------------
@@ -331,6 +336,11 @@ def test_mistakes_in_definitions_are_named() -> None:
         (lambda: tenon.jit(abs, dynamic=("n", None)), TypeError, "abs: dynamic is ('n', None) where names"),
         (lambda: tenon.jit(abs, donate=(0,)), TypeError, "abs: donate is (0,) where names of arguments are needed"),
         (lambda: tenon.jit(abs, static=0), TypeError, "abs: static is 0 where names of arguments are needed"),
+        (
+            lambda: tenon.jit(abs, static_argnums=0),
+            TypeError,
+            "no argument 'static_argnums': name the arguments in static=",
+        ),  # pyright: ignore[reportCallIssue]
         (lambda: tenon.random_normal(0, (2,)), ValueError, "is 0 where 2 words (i32) are needed"),
         (lambda: tenon.split_key(np.zeros(3, np.int32)), ValueError, "has shape (3,) where 2 words (i32) are needed"),
         (lambda: tenon.arange(0, 1, 0), ValueError, "arange: step is 0"),
