@@ -33,6 +33,7 @@ def _loader(module: str, name: str) -> Callable[[], type[ModulePass]]:
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "convert-tensor-to-structured": _loader("buffers.convert_tensor_to_structured", "ConvertTensorToStructuredPass"),
     "erase-narrow-types": _loader("math.erase_narrow_types", "EraseNarrowTypesPass"),
+    "write-updates": _loader("buffers.write_updates", "WriteUpdatesPass"),
     "alternate-buffers": _loader("buffers.alternate_buffers", "AlternateBuffersPass"),
     "bufferize": _loader("buffers.bufferize", "BufferizePass"),
     "schedule": _loader("schedules.schedule", "SchedulePass"),
@@ -74,14 +75,14 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
     machine, on_gpu = options.machine, options.gpu is not None
     schedule = (_spec("schedule", _machine(machine), options.tuning),)
     parts: tuple[str, ...] = ()
-    bufferize = "bufferize"
+    bufferize, updates = "bufferize", ("write-updates",)
     if options.gpu is not None:
         in_parts = (_spec(name, _machine(options.gpu)) for name in ("reduce-in-parts", "scan-in-parts"))
         parts = ("separate-updates", "gather-overlaps", *in_parts)
         serialised = f"serialised={','.join(options.serialised)}" if options.serialised else ""
         gpu = _machine(options.gpu)
         schedule = (_spec("decide-steps", gpu, serialised), _spec("apply-steps", gpu))
-        bufferize = _spec("bufferize", f"alignment={options.gpu.access}")
+        bufferize, updates = _spec("bufferize", f"alignment={options.gpu.access}"), ()
     return (
         # The ops as they were traced.
         Stage("tensor", _tensor_passes(options)),
@@ -94,7 +95,7 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
             ),
         ),
         # Every op is a linalg.generic on tensors.
-        Stage("structured", ("erase-narrow-types", "alternate-buffers", bufferize, *parts)),
+        Stage("structured", ("erase-narrow-types", *updates, "alternate-buffers", bufferize, *parts)),
         # Tensors are buffers in one arena.
         Stage(
             "buffered",

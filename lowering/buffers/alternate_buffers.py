@@ -20,8 +20,8 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from tenon.lowering.buffers.kernel_operands import elementwise_operands, updated_operands
 from tenon.lowering.buffers.memref_facts import RESHAPES, without_reshapes
-from tenon.lowering.buffers.value_lifetimes import elementwise_operands
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def _is_read_too_late(given: BlockArgument, handed_on: SSAValue, kernels: Mappin
     if not isinstance(call, func.CallOp) or call.parent is not body:
         return False
     kernel = kernels.get(call.callee.string_value())
-    soft = elementwise_operands(kernel) if kernel is not None else frozenset[int]()
+    soft = elementwise_operands(kernel) | updated_operands(kernel).keys() if kernel is not None else frozenset[int]()
     for user, index in _uses(given):
         at = body.find_ancestor_op_in_block(user)
         assert at is not None

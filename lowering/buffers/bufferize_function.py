@@ -26,6 +26,7 @@ from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import SizeValues, size_arguments
 from tenon.dialects.types.types import is_known
 from tenon.lowering.buffers.donation_attribute import donations
+from tenon.lowering.buffers.kernel_operands import updated_operands
 from tenon.lowering.buffers.memory_plan import Storage
 from tenon.lowering.buffers.memref_facts import (
     SliceOp,
@@ -37,7 +38,7 @@ from tenon.lowering.buffers.memref_facts import (
 )
 from tenon.lowering.buffers.module_constants import ModuleConstants
 from tenon.lowering.buffers.storage_assignment import StorageAssignment
-from tenon.lowering.buffers.value_lifetimes import Copy, updated_operands
+from tenon.lowering.buffers.value_lifetimes import Copy
 
 INDEX = IndexType()
 UPDATED = "updated"
@@ -362,8 +363,8 @@ class FunctionBufferizer:
         terms = [(self._index(static * scale), 1)] if static or not dynamic else []
         for value, factor in [*terms, *((index, stride * scale) for index, stride in dynamic)]:
             if factor != 1:
-                value = insert_before(_index_op(arith.MuliOp, value, self._index(factor)), before)
-            total = value if total is None else insert_before(_index_op(arith.AddiOp, total, value), before)
+                value = insert_before(arith.MuliOp(value, self._index(factor)), before)
+            total = value if total is None else insert_before(arith.AddiOp(total, value), before)
         assert total is not None
         return total
 
@@ -381,10 +382,6 @@ def _erase_unused(block: Block) -> None:
         if computes_index and not isinstance(op, arith.ConstantOp) and op.results[0].first_use is None:
             op.detach()
             op.erase()
-
-
-def _index_op(op_type: type[arith.AddiOp] | type[arith.MuliOp], left: SSAValue, right: SSAValue) -> Operation:
-    return op_type(left, right)
 
 
 def insert_before(op: Operation, before: Operation) -> SSAValue:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.dialects import arith, func, linalg, scf, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, TensorType
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.dialects.families.linalg_builders import PARALLEL
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import is_known
+from tenon.lowering.buffers.kernel_operands import elementwise_operands, read_in_place, updated_operands
 from tenon.lowering.buffers.memory_plan import Definition, Scope, Storage
 from tenon.lowering.buffers.memref_facts import SliceOp, buffer_bytes
 
@@ -192,8 +190,9 @@ class ValueLifetimes:
 
     def _visit_generic(self, op: linalg.ops.GenericOp, scope: Scope, position: int) -> None:
         input_count = len(op.inputs)
-        for value in op.operands[:input_count]:
-            self._use(value, scope, position + 1)
+        in_place = read_in_place(op)
+        for index, value in enumerate(op.operands[:input_count]):
+            self._use(value, scope, position if index in in_place else position + 1)
         reads = [inner for inner in op.body.walk() if isinstance(inner, tensor.ExtractOp)]
         if reads:
             self.element_reads[op] = reads
@@ -315,71 +314,3 @@ def _check_slice(op: SliceOp) -> None:
     sizes, strides = op.static_sizes.get_values(), op.static_strides.get_values()
     if DYNAMIC_INDEX in sizes or any(stride != 1 for stride in strides):
         raise PassFailedException(f"{op.name}: sizes {sizes} must be static and strides {strides} must be 1")
-
-
-def updated_operands(kernel: func.FuncOp) -> dict[int, int]:
-    """The operands of this kernel (on tensors) of which loops make a result by replacing elements, with the number of
-    that result: the kernel has such an operand in the result's memory, and what is not replaced is left alone."""
-    if not kernel.body.blocks or (returned := kernel.body.block.last_op) is None:
-        return {}
-    found: dict[int, int] = {}
-    for number, value in enumerate(returned.operands):
-        start = value
-        while isinstance(start, OpResult) and isinstance(loop := start.op, scf.ForOp) and start.has_one_use():
-            start = loop.iter_args[start.index]
-        if start is not value and start.owner is kernel.body.block and start.has_one_use():
-            assert isinstance(start, BlockArgument)
-            found[start.index] = number
-    return found
-
-
-def elementwise_operands(kernel: func.FuncOp) -> frozenset[int]:
-    """Which operands' memory a result of this kernel (on tensors) may reuse.
-
-    None, unless all results come from one all-parallel generic that writes them with one map, each element once. An
-    operand counts if that generic reads it with this map, and nothing reads it otherwise: then each of its elements is
-    read before the element of the result in its place is written, in whatever order the loops run, and whatever the
-    kernel computes before.
-    """
-    if not kernel.body.blocks:
-        return frozenset()
-    block = kernel.body.block
-    returned = block.last_op.operands if block.last_op is not None else ()
-    owners = {value.owner for value in returned}
-    if len(set(returned)) != len(returned) or len(owners) != 1:
-        return frozenset()
-    (generic,) = owners
-    if not isinstance(generic, linalg.ops.GenericOp) or any(i != PARALLEL for i in generic.iterator_types):
-        return frozenset()
-    input_count = len(generic.inputs)
-    maps = [attribute.data for attribute in generic.indexing_maps]
-    written = maps[input_count]
-    if any(map_ != written for map_ in maps[input_count:]) or not _reaches_each_once(generic, written):
-        return frozenset()
-    return frozenset(
-        argument.index
-        for argument in block.args
-        if argument.first_use is not None
-        and all(
-            use.operation is generic and use.index < input_count and maps[use.index] == written for use in argument.uses
-        )
-    )
-
-
-def _reaches_each_once(generic: linalg.ops.GenericOp, map_: AffineMap) -> bool:
-    """Whether no two iterations of `generic` reach one element by `map_`: what it leaves out are loops of one
-    iteration, by which others say that they read a part of a dimension."""
-    if not map_.is_projected_permutation():
-        return False
-    left_out = set(range(map_.num_dims)) - map_.used_dims()
-    return all(_iterations(generic, loop) == 1 for loop in left_out)
-
-
-def _iterations(generic: linalg.ops.GenericOp, loop: int) -> Any:
-    """How often a loop of `generic` runs, which an operand that it indexes by itself says; or `None`."""
-    for attribute, value in zip(generic.indexing_maps, generic.operands, strict=True):
-        for number, index in enumerate(attribute.data.results):
-            if isinstance(index, AffineDimExpr) and index.position == loop:
-                assert isinstance(value.type, TensorType)
-                return value.type.get_shape()[number]
-    return None

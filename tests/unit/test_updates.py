@@ -210,3 +210,42 @@ def test_places_keep_their_dtype(index: Any) -> None:
     assert counts.nonzero()[0].tolist() == [0, 3]
     text = str(tenon.jit(lambda i: tenon.zeros((70,)).at[i].add(1.0)).trace(places).module)
     assert "tenon.cast" not in text
+
+
+IN_PLACE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], bool]] = {
+    # What a user writes, the part that NumPy changes, and whether the part is in memory before it is there.
+    "other values": (lambda x, y: x.at[1:-1, 2:].set(y[1:-1, 2:] * 3), lambda x, y: y[1:-1, 2:] * 3, False),
+    "added": (lambda x, y: x.at[1:-1, 2:].add(y[1:-1, :-2]), lambda x, y: x[1:-1, 2:] + y[1:-1, :-2], False),
+    "its neighbours": (lambda x, y: x.at[1:-1, 2:].add(x[1:-1, :-2]), lambda x, y: x[1:-1, 2:] + x[1:-1, :-2], True),
+    "its transpose": (lambda x, y: x.at[1:-1, 2:].add(x.T[1:-1, 2:]), lambda x, y: x[1:-1, 2:] + x.T[1:-1, 2:], True),
+}
+
+
+@pytest.mark.parametrize("is_donated", [False, True])
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_what_is_computed_for_a_part_is_written_there(name: str, is_donated: bool) -> None:
+    function, part, is_kept = IN_PLACE[name]
+    x, y = np.random.default_rng(0).standard_normal((2, 50, 50))
+    expected = x.copy()
+    expected[1:-1, 2:] = part(x, y)
+    jitted = tenon.jit(lambda x, y: function(x, y), donate=("x",) if is_donated else ())
+    assert (jitted.compile(x, y).memory().peak > 0) == is_kept
+    np.testing.assert_allclose(jitted(x.copy(), y), expected, rtol=1e-14)
+
+
+def test_fields_that_change_each_other_are_in_one_place_each() -> None:
+    def step(fields: Any, _: Any) -> Any:
+        electric, magnetic = fields
+        magnetic = magnetic.at[:, :-1].add(0.5 * (electric[:, 1:] - electric[:, :-1]))
+        return (electric.at[:, 1:-1].add(0.5 * (magnetic[:, 1:-1] - magnetic[:, :-2])), magnetic), electric[3, 3]
+
+    fields = np.random.default_rng(0).standard_normal((2, 40, 60))
+    run = tenon.jit(lambda electric, magnetic: tenon.scan(step, (electric, magnetic), length=5))
+    assert run.compile(*fields).memory().peak < 1.1 * fields[0].nbytes
+    (electric, magnetic), probes = run(*fields)
+    for number in range(5):
+        assert probes[number] == pytest.approx(fields[0][3, 3], abs=1e-12)
+        fields[1, :, :-1] += 0.5 * (fields[0, :, 1:] - fields[0, :, :-1])
+        fields[0, :, 1:-1] += 0.5 * (fields[1, :, 1:-1] - fields[1, :, :-2])
+    np.testing.assert_allclose(electric, fields[0], atol=1e-12)
+    np.testing.assert_allclose(magnetic, fields[1], atol=1e-12)
