@@ -29,6 +29,7 @@ REPEAT = 8
 """Rows after which the order of runs repeats; operands begin at multiples of so many."""
 ROWS = 64
 """Of the product."""
+_REGISTERS = IntegerAttr(5, i64)
 
 
 @irdl_op_definition
@@ -37,7 +38,8 @@ class WarpgroupMmaOp(IRDLOperation):
 
     The last two dimensions of `a` and `b` are rows of 128 bytes. These are along the reduced axis, 16 elements of which
     are multiplied; with `transposeA`, `transposeB` they are along the rows or the columns of the result, and the first
-    dimension of several behind that of stages is what continues them."""
+    dimension of several behind that of stages is what continues them. `a` may be in registers (memory space 5), from
+    its indices on as the instruction deals it out."""
 
     name = "warpgroup.mma"
 
@@ -70,8 +72,13 @@ class WarpgroupMmaOp(IRDLOperation):
         super().__init__(operands=[a[0], a[1], b[0], b[1], sums[0], sums[1]], properties=properties)
 
     def verify_(self) -> None:
-        for operand in (self.a, self.b):
+        for operand in (self.b,) if self.a_in_registers else (self.a, self.b):
             check_shared(self.name, operand.type)
+
+    @property
+    def a_in_registers(self) -> bool:
+        """Whether threads hold the left operand."""
+        return isinstance(self.a.type, MemRefType) and self.a.type.memory_space == _REGISTERS
 
 
 Warpgroup = Dialect("warpgroup", [WarpgroupMmaOp])

@@ -107,14 +107,17 @@ def emit_fence_proxy(writer: KernelWriter, op: FenceProxyOp) -> None:
 def emit_warpgroup_mma(writer: KernelWriter, op: WarpgroupMmaOp) -> None:
     assert isinstance(op.a.type, MemRefType)
     element, columns = ELEMENTS.get(op.a.type.element_type), op.columns.value.data
-    function = wgmma_name(columns, element)
+    function = wgmma_name(columns, element, "_registers" if op.a_in_registers else "")
     if function not in INSTRUCTIONS:
         raise writer.error(f"{op.name} of {op.a.type} has no instruction for {columns} columns")
     transposed = [op.transpose_a is not None, op.transpose_b is not None]
-    pairs = ((op.a, op.a_indices), (op.b, op.b_indices))
-    a, b = (_descriptor(writer, *pair, across) for pair, across in zip(pairs, transposed, strict=True))
+    b = _descriptor(writer, op.b, op.b_indices, transposed[1])
+    if op.a_in_registers:
+        a, transposed = f"*(const unsigned int (*)[4])&{writer.element(op.a, op.a_indices)}", transposed[1:]
+    else:
+        a = _descriptor(writer, op.a, op.a_indices, transposed[0])
     sums = f"*(float (*)[{columns // 2}])&{writer.element(op.sums, op.sums_indices)}"
-    writer.line(f"{function}<{int(transposed[0])}, {int(transposed[1])}>({sums}, {a}, {b}, true);")
+    writer.line(f"{function}<{', '.join(str(int(known)) for known in transposed)}>({sums}, {a}, {b}, true);")
 
 
 def _descriptor(writer: KernelWriter, tile: SSAValue, indices: Sequence[SSAValue], across: bool) -> str:

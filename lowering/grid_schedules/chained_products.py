@@ -17,16 +17,19 @@ from xdsl.ir import SSAValue
 
 from tenon.lowering.grid_schedules.contractions import packed_results
 from tenon.lowering.grid_schedules.matrix_instructions import cut_rows, dealt_columns, is_asynchronous, packed_operand
+from tenon.lowering.grid_schedules.warpgroup_instructions import rows_of_warpgroups
 from tenon.lowering.steps.bind import BindLoop
-from tenon.lowering.steps.contract import Contract
+from tenon.lowering.steps.contract import WGMMA, Contract
+from tenon.lowering.steps.contract_warpgroup import DEPTH
 from tenon.lowering.steps.nest import Nest, NestAccess
-from tenon.lowering.steps.pack import ASYNC
+from tenon.lowering.steps.pack import ASYNC, SHARED, Pack
 from tenon.lowering.steps.pieces import OnlineStep, PiecesStep
 from tenon.lowering.steps.pipeline import Pipeline
-from tenon.lowering.steps.products import MatrixProduct, matrix_instruction, matrix_product
+from tenon.lowering.steps.products import MatrixProduct, matrix_instruction, matrix_product, warpgroup_instruction
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
+from tenon.lowering.steps.tile_copies import SWIZZLES
 
 WARPS = 4
 """Of a block."""
@@ -36,12 +39,34 @@ SIZES = ((32, 64), (32, 32), (16, 64), (16, 32))
 """Rows of a warp and columns of a piece, the best first: for each row that a warp has, it loads columns once less."""
 SUMS = 64
 """Sums of a product that goes on from piece to piece which a thread has, at most."""
+QUERIES, KEYS = 128, 128
+"""Rows of a block of two warpgroups, and columns of their pieces."""
+PANEL, MOST = 64, 128
+"""Elements of 2 bytes of a row of shared memory that warpgroups read, and of the rows that they multiply, at most."""
+LEAST = 64
+"""Rows and columns below which what a warpgroup computes is mostly empty."""
 SHARE = 5 / 8
 """Of what a thread can hold what sums of all products take at most; fragments, places and row numbers need the rest."""
 
 
 def decide_chained_products(nest: Nest) -> Sequence[Step] | str:
     """Steps for products of which some multiply rows that are made of the others."""
+    chain = _chain(nest)
+    return chain if isinstance(chain, str) else _Steps(nest, *chain).all()
+
+
+def decide_chained_warpgroups(nest: Nest) -> Sequence[Step] | str:
+    """The same by the instructions of warpgroups: one product that is made of one other, by rows that are gone through
+    once."""
+    chain = _chain(nest)
+    if isinstance(chain, str):
+        return chain
+    steps = _WarpgroupSteps(nest, *chain)
+    return steps.obstacle() or steps.all()
+
+
+def _chain(nest: Nest) -> tuple[str, str, list[MatrixProduct], list[MatrixProduct]] | str:
+    """The axes of rows and columns of products that others are made of, these, and the others."""
     found: list[MatrixProduct] = []
     for statement in nest.statements:
         product = matrix_product(statement)
@@ -70,7 +95,7 @@ def decide_chained_products(nest: Nest) -> Sequence[Step] | str:
     if any({product.row, product.column} != {row, column} for product in firsts):
         return "a product does not multiply rows that are made of the others"
     turned = [product if product.row == row else product.turned() for product in firsts]
-    return _Steps(nest, row, column, turned, seconds).all()
+    return row, column, turned, seconds
 
 
 @dataclass(frozen=True)
@@ -145,17 +170,64 @@ class _Steps:
 
     def _packed(self, sizes: dict[str, int]) -> list[Step]:
         """Steps that copy operands to shared memory, those along columns piece by piece, and load other arguments."""
-        nest, operands = self.nest, dict[SSAValue, tuple[NestAccess, str, str]]()
-        for product in self.firsts:
-            for access, axis in ((product.left, self.row), (product.right, self.column)):
-                operands.setdefault(access.buffer, (access, axis, product.reduced))
-        for product in self.seconds:
-            operands.setdefault(product.right.buffer, (product.right, product.column, product.reduced))
-        known = list(operands.values())
+        nest, known = self.nest, self._operands()
         copies = ASYNC if all(is_asynchronous(nest, *operand) for operand in known) else ""
         steps: list[Step] = []
         for access, axis, reduced in known:
             at = f"{self.column}o" if self.column in (axis, reduced) else ""
             tile = {axis: sizes[axis], reduced: sizes[reduced]}
             steps += packed_operand(nest, access, tile, reduced, at, copies)
-        return steps + packed_results(nest, list(operands))
+        return steps + packed_results(nest, [access.buffer for access, _, _ in known])
+
+    def _operands(self) -> list[tuple[NestAccess, str, str]]:
+        """The operands in memory, with the axes that they alone have and those along which they are reduced."""
+        operands = dict[SSAValue, tuple[NestAccess, str, str]]()
+        for product in self.firsts:
+            for access, axis in ((product.left, self.row), (product.right, self.column)):
+                operands.setdefault(access.buffer, (access, axis, product.reduced))
+        for product in self.seconds:
+            operands.setdefault(product.right.buffer, (product.right, product.column, product.reduced))
+        return list(operands.values())
+
+
+class _WarpgroupSteps(_Steps):
+    def obstacle(self) -> str | None:
+        """Why products are left to warps."""
+        nest = self.nest
+        if len(self.firsts) != 1 or len(self.seconds) != 1 or self.is_summed:
+            return "a warpgroup does one product of what is made of one other, by the exponentials of rows"
+        (first,), (second,) = self.firsts, self.seconds
+        for axis in (first.reduced, second.column):
+            if nest.extents[axis] % PANEL or nest.extents[axis] > MOST:
+                return f"heads of a warpgroup have {PANEL} or {MOST} elements, not {nest.extents[axis]}"
+        if nest.extents[self.row] < LEAST or nest.extents[self.column] < LEAST:
+            return f"there are less than {LEAST} rows or columns"
+        if not all(is_asynchronous(nest, *operand) for operand in self._operands()):
+            return "rows of operands begin where no asynchronous copy can"
+        held = warpgroup_instruction(second.statement, nest.machine, nest.extents[second.column], second.left)
+        for known in (warpgroup_instruction(first.statement, nest.machine, KEYS), held):
+            if isinstance(known, str):
+                return known
+            if (refused := known.obstacle(nest.machine.architecture)) is not None:
+                return refused
+        return None
+
+    def all(self) -> list[Step]:
+        nest, row, column = self.nest, self.row, self.column
+        (depth,), (head,) = self.depths, self.heads
+        others = [axis for axis in nest.extents if axis not in (row, column, depth, head)]
+        order = (*others, row, column, *dict.fromkeys((depth, head)))
+        steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
+        steps += [BindLoop(axis, "grid") for axis in others]
+        steps += [*rows_of_warpgroups(row, QUERIES), BindLoop(f"{row}g", "grid")]
+        steps += [Split(column, KEYS, (f"{column}o", f"{column}b")), *dealt_columns(f"{column}b", column)]
+        steps.append(Split(depth, DEPTH, (f"{depth}u", f"{depth}f")))
+        steps += dealt_columns(head, head, like=f"{column}l")
+        operands = self._operands()
+        for access, axis, reduced in operands:
+            at = f"{column}o" if column in (axis, reduced) else ""
+            pack = Pack(nest.name_of(access.buffer), SHARED, at=at, swizzle=max(SWIZZLES), copy=ASYNC, panel=PANEL)
+            steps.append(pack)
+        steps += packed_results(nest, [access.buffer for access, _, _ in operands])
+        steps += [Contract(f"{depth}f", WGMMA), Contract(f"{column}u", WGMMA), OnlineStep(f"{column}o")]
+        return [*steps, Pipeline(f"{column}o", 2)] if nest.extents[column] > KEYS else steps

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from tenon.lowering.buffers.alignments import alignments, write_alignments
 from tenon.lowering.function_pass import Change, FunctionPass
-from tenon.lowering.grid_schedules.chained_products import decide_chained_products
+from tenon.lowering.grid_schedules.chained_products import decide_chained_products, decide_chained_warpgroups
 from tenon.lowering.grid_schedules.columns import decide_columns
 from tenon.lowering.grid_schedules.contractions import decide_contraction
 from tenon.lowering.grid_schedules.elementwise import decide_elementwise
@@ -45,6 +45,7 @@ Decider = Callable[[Nest], Sequence[Step] | str]
 DECIDERS: dict[str, Decider] = {
     "transposes": decide_transpose,
     "elementwise": decide_elementwise,
+    "chained warpgroups": decide_chained_warpgroups,
     "chained products": decide_chained_products,
     "warpgroup instructions": decide_warpgroup_boxes,
     "warpgroup instructions, threads copy": decide_warpgroup_instructions,

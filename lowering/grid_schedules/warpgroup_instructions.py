@@ -106,7 +106,7 @@ def _steps(nest: Nest, product: MatrixProduct, copies: str) -> list[Step]:
     steps = ordered(nest, product)
     tile = ranked(candidates(nest, product))[0]
     turns = _turns(nest, tile)
-    steps += [*_rows(row, tile.rows), *_columns(column, tile.columns, turns)]
+    steps += [*rows_of_warpgroups(row, tile.rows), *_columns(column, tile.columns, turns)]
     steps += _neighbours(nest, product, tile)
     outer, inner, whole = (f"{reduced}{name}" for name in "oif")
     piece = _piece(product)
@@ -132,7 +132,7 @@ def _roles(nest: Nest, tile: Candidate) -> list[Step]:
     return steps
 
 
-def _rows(axis: str, size: int) -> list[Step]:
+def rows_of_warpgroups(axis: str, size: int) -> list[Step]:
     """Steps that cut the rows: blocks, four warps, a warp, halves of its rows, lanes."""
     return [
         Split(axis, size, (f"{axis}g", f"{axis}b")),

@@ -10,6 +10,7 @@ sum is that of the same products.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from xdsl.dialects import vector
 from xdsl.dialects.builtin import VectorType
@@ -113,26 +114,10 @@ class MatrixProducts:
 
     def _rows_in_registers(self, left: Callable[[], SSAValue], at: Position) -> SSAValue:
         """The same of an operand in registers, from the iteration `at` of the depth on."""
-        code, depth, builder = self.code, self.contraction.depth, self.code.builder
-        (pair,) = [loop for loop in code.nest.loops_of([depth.axis]) if loop.vector]
-        _, registers, elements = self.fragments["a"].counts
-        kind = factor_of(self.contraction.statement, self.contraction.left).type
-        array = code.allocate(kind, [self.row.extent, registers, elements], REGISTERS)
-
-        def row() -> None:
-            for number, (down, across) in enumerate(self._matrices("a")):
-                for element in range(elements):
-                    places = {
-                        self.half.name: Position((), down // self.half.stride),
-                        depth.name: at + across // depth.stride,
-                        pair.name: Position((), element),
-                    }
-                    with code.at(places):
-                        value = left()
-                    place = (code.positions[self.row.name], Position((), number), Position((), element))
-                    code.store(value, array, [builder.index(position) for position in place])
-
-        code.over([self.row], row)
+        code, contraction = self.code, self.contraction
+        array = fragments_of_left(code, contraction, self.row.extent)
+        put = partial(put_left, code, contraction, left, self.half, at, array)
+        code.over([self.row], lambda: put(code.positions[self.row.name]))
         return array
 
     def _columns_of_right(self) -> SSAValue:
@@ -192,9 +177,7 @@ class MatrixProducts:
                 code.store(value, array, [at, number, builder.index_constant(0)])
 
     def _matrices(self, name: str) -> list[tuple[int, int]]:
-        """The rows and columns of a fragment at which the matrix begins that each register holds a part of."""
-        rows, columns = self.fragments[name].places()
-        return [(int(rows[0, n, 0]), int(columns[0, n, 0])) for n in range(rows.shape[1])]
+        return _matrices(self.contraction, name)
 
     def _vector(self, array: SSAValue, at: Sequence[SSAValue], shape: Sequence[int]) -> SSAValue:
         kind = VectorType(element_type(array), list(shape))
@@ -202,6 +185,46 @@ class MatrixProducts:
 
     def _put(self, value: SSAValue, array: SSAValue, at: Sequence[SSAValue]) -> None:
         self.code.builder.add(vector.StoreOp.create(operands=(value, array, *at)))
+
+
+def _matrices(contraction: Contraction, name: str) -> list[tuple[int, int]]:
+    """The rows and columns of a fragment at which the matrix begins that each register holds a part of."""
+    rows, columns = contraction.instruction.fragments[name].places()
+    return [(int(rows[0, n, 0]), int(columns[0, n, 0])) for n in range(rows.shape[1])]
+
+
+def fragments_of_left(code: ThreadCode, contraction: Contraction, count: int) -> SSAValue:
+    """Registers for so many fragments of a left operand: by fragment, register and element."""
+    _, registers, elements = contraction.instruction.fragments["a"].counts
+    return code.allocate(
+        factor_of(contraction.statement, contraction.left).type, [count, registers, elements], REGISTERS
+    )
+
+
+def put_left(
+    code: ThreadCode,
+    contraction: Contraction,
+    left: Callable[[], SSAValue],
+    half: Loop,
+    at: Position,
+    array: SSAValue,
+    fragment: Position,
+) -> None:
+    """Put what a thread has of a left operand, from the iteration `at` of the depth on, to a fragment of `array`; rows
+    that an instruction has beside others are iterations of `half`."""
+    depth = contraction.depth
+    (pair,) = [loop for loop in code.nest.loops_of([depth.axis]) if loop.vector]
+    for number, (down, across) in enumerate(_matrices(contraction, "a")):
+        for element in range(contraction.instruction.fragments["a"].counts[2]):
+            places = {
+                half.name: Position((), down // half.stride),
+                depth.name: at + across // depth.stride,
+                pair.name: Position((), element),
+            }
+            with code.at(places):
+                value = left()
+            place = (fragment, Position((), number), Position((), element))
+            code.store(value, array, [code.builder.index(position) for position in place])
 
 
 def result_loops(nest: Nest, contraction: Contraction) -> tuple[list[Loop], list[Loop]]:

@@ -47,15 +47,14 @@ class StatementCode(BodyCode):
             stages = nest.loop(tile.at).stages if tile.at is not None else 1
             self.tiles[access.place] = SharedTile(code, access, tile, stages)
         self.products = [self._product(contraction) for contraction in nest.contractions]
-        in_flight = [products for products in self.products if isinstance(products, WarpgroupProducts)]
+        groups = [products for products in self.products if isinstance(products, WarpgroupProducts)]
+        in_flight = [products for products in groups if not products.is_waited_for]
         self.copies = TileCopies(code, list(self.tiles.values()), next(iter(in_flight), None))
 
     def _product(self, contraction: Contraction) -> MatrixProducts | WarpgroupProducts:
         left, right = self.tiles.get(contraction.left.place), self.tiles[contraction.right.place]
-        if contraction.in_flight:
-            assert left is not None
-            return WarpgroupProducts(self.code, contraction, left, right)
-        return MatrixProducts(self.code, contraction, left or partial(self._factor, contraction), right)
+        kind = WarpgroupProducts if contraction.by_warpgroup else MatrixProducts
+        return kind(self.code, contraction, left or partial(self._factor, contraction), right)
 
     def emit_all(self) -> None:
         """All statements, inside of the loops in order that they share."""
@@ -217,7 +216,12 @@ class StatementCode(BodyCode):
             self.code.over(written_out, lambda: self._accumulate(statement, arrays, selection))
 
         outside = self.held
+        group = products if isinstance(products, WarpgroupProducts) and products.is_waited_for else None
+        if group is not None:
+            group.begin_group()
         self.copies.over(inner, step)
+        if group is not None:
+            group.end_group(0)
         self.held = outside
         if selection is not None:
             selection.finish(across, lambda value: self._value_at(statement, value))

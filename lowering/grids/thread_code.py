@@ -107,7 +107,7 @@ class ThreadCode:
 
     def _take(self, loops: Sequence[Loop], number: SSAValue) -> None:
         """Say where a thread is along `loops`, whose iterations are numbered together."""
-        if loops[0].bind is not Bind.GRID and any(known.in_flight for known in self.nest.contractions):
+        if loops[0].bind is not Bind.GRID and any(known.by_warpgroup for known in self.nest.contractions):
             places = self._whole_warps(number, loops)
         else:
             places = self.digits(number, [loop.extent for loop in loops])

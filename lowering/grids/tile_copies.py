@@ -162,11 +162,12 @@ class TileCopies:
 
     def _reading(self, tiles: Sequence[SharedTile]) -> WarpgroupProducts | None:
         """The products that read `tiles`, if threads do not wait for them."""
-        return self.products if self.products is not None and self.products.left in tiles else None
+        is_reading = self.products is not None and any(tile is self.products.left for tile in tiles)
+        return self.products if is_reading else None
 
     def _show(self, tiles: Sequence[SharedTile]) -> None:
         """Have all threads, and products, find what was copied to `tiles`."""
-        if self._reading(tiles) is not None:
+        if any(tile.is_for_warpgroups for tile in tiles):
             self.code.builder.add(FenceProxyOp())
         self._barrier()
 

@@ -49,9 +49,12 @@ class SharedTile:
         self.asynchronous, self.in_boxes = tile.asynchronous, tile.boxes
         self.threads = code.nest.count(*THREADS)
         self.width = copy_width(code.nest, access, tile)
-        alignment = SPAN * REPEAT if any(known.in_flight for known in code.nest.contractions) else None
+        groups = [known for known in code.nest.contractions if known.by_warpgroup]
+        alignment = SPAN * REPEAT if groups else None
         self.memref = code.allocate(self.element, [stages, *tile_sizes(code.nest, access, tile)], SHARED, alignment)
         self.stage = Position()
+        self.is_for_warpgroups = any(access.buffer in (known.left.buffer, known.right.buffer) for known in groups)
+        """Whether instructions of warpgroups read it, beside threads."""
 
     def _dimension(self, tile: Tile, axis: str | None) -> _Dimension:
         loops = self.code.nest.tile_loops(tile, axis) if axis is not None else []

@@ -1,29 +1,38 @@
 """Products of matrices by four warps, which read their operands from shared memory and go on while they are computed.
 
 The products of one iteration of the loop at which operands are copied are a group. Sums are in registers that nothing
-touches until all groups are waited for."""
+touches until all groups are waited for. Products that others are made of, and these, are a group each that is waited
+for where it is; the left operand may then be in registers, all of it before the group begins."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 
-from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from tenon.dialects.upstream.nvvm import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
 from tenon.dialects.upstream.warpgroup import WarpgroupMmaOp
-from tenon.lowering.grids.matrix_products import is_transposed, result_loops
+from tenon.lowering.grids.matrix_products import fragments_of_left, is_transposed, put_left, result_loops
 from tenon.lowering.grids.thread_code import Registers, ThreadCode
 from tenon.lowering.grids.tiles import SharedTile
-from tenon.lowering.loop_ir.builder import Position
+from tenon.lowering.loop_ir.builder import Position, Steps
 from tenon.lowering.steps.nest import Bind, Contraction, Loop
 
 
 class WarpgroupProducts:
-    """The products of a contraction, of operands that are in the tiles `left` and `right`."""
+    """The products of a contraction, of operands that are in the tiles `left` and `right`. A left one in registers is a
+    function that writes the element where the thread is."""
 
-    def __init__(self, code: ThreadCode, contraction: Contraction, left: SharedTile, right: SharedTile) -> None:
+    def __init__(
+        self,
+        code: ThreadCode,
+        contraction: Contraction,
+        left: SharedTile | Callable[[], SSAValue],
+        right: SharedTile,
+    ) -> None:
         self.code, self.contraction = code, contraction
+        self.is_waited_for = code.nest.pieces is not None
         self.left, self.right = left, right
         rows, columns = result_loops(code.nest, contraction)
         by_stride = sorted((loop for loop in rows if loop.unrolled), key=lambda loop: -loop.stride)
@@ -32,6 +41,8 @@ class WarpgroupProducts:
         (self.pair,) = [loop for loop in columns if loop.vector]
         inside: list[Loop] = [loop for loop in (*rows, *columns) if loop.bind is Bind.LANE]
         inside += [code.nest.bound(Bind.WARP)[-1], self.half, *self.columns, self.pair, contraction.depth]
+        if contraction.depth.unrolled:
+            inside += [loop for loop in code.nest.loops_of([contraction.depth.axis]) if not loop.in_order]
         self._corner = {loop.name: Position() for loop in inside}
 
     def sums(self, element: Attribute) -> Registers:
@@ -39,19 +50,42 @@ class WarpgroupProducts:
         return self.code.array(element, (*self.rows, *self.columns, self.half, self.pair))
 
     def add(self, sums: Registers) -> None:
-        """Begin the products of one iteration of the depth, where the loops around are."""
-        code = self.code
-        assert isinstance(sums.memref.type, MemRefType)
+        """Begin the products of one iteration of the depth, where the loops around are; do all of those whose left
+        operand is in registers."""
+        code, left = self.code, self.left
+        if isinstance(left, SharedTile):
+            with code.at(self._corner):
+                code.over(self.rows, lambda: self._begin(sums, left))
+            return
+        depth, count = self.contraction.depth, self.contraction.depth.extent // 2
+        array = fragments_of_left(code, self.contraction, count)
 
-        def product() -> None:
-            a, b = ((tile.memref, tile.corner()) for tile in (self.left, self.right))
-            transposed = [is_transposed(self.contraction, tile) for tile in (self.left, self.right)]
-            held = (sums.memref, code.register(sums))
-            columns = 8 * prod(loop.extent for loop in self.columns)
-            code.builder.add(WarpgroupMmaOp(a, b, held, columns, transpose_a=transposed[0], transpose_b=transposed[1]))
+        def put(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+            put_left(code, self.contraction, left, self.half, at.scaled(2), array, at)
+            return ()
 
-        with code.at(self._corner):
-            code.over(self.rows, product)
+        def begin(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+            with code.at({**self._corner, depth.name: at.scaled(2)}):
+                self._begin(sums, (array, [code.builder.index(place) for place in (at, Position(), Position())]))
+            return ()
+
+        self._each(count, put)
+        self.begin_group()
+        self._each(count, begin)
+        self.end_group(0)
+
+    def _each(self, count: int, body: Callable[[Position, list[SSAValue]], Sequence[SSAValue]]) -> None:
+        self.code.builder.sequential(Steps(0, count), (), body)
+        self.code.mark_unrolled(count)
+
+    def _begin(self, sums: Registers, left: SharedTile | tuple[SSAValue, Sequence[SSAValue]]) -> None:
+        """Begin the products of one instruction, where the thread is."""
+        a = (left.memref, left.corner()) if isinstance(left, SharedTile) else left
+        transpose_a = isinstance(left, SharedTile) and is_transposed(self.contraction, left)
+        b, transpose_b = (self.right.memref, self.right.corner()), is_transposed(self.contraction, self.right)
+        held = (sums.memref, self.code.register(sums))
+        columns = 8 * prod(loop.extent for loop in self.columns)
+        self.code.builder.add(WarpgroupMmaOp(a, b, held, columns, transpose_a=transpose_a, transpose_b=transpose_b))
 
     def begin_group(self) -> None:
         """What comes before the products of a group."""

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from xdsl.ir import BlockArgument
 
 from tenon.lowering.instructions.instruction import Instruction
-from tenon.lowering.steps.contract_warpgroup import columns_of, warpgroup_obstacles
+from tenon.lowering.steps.contract_warpgroup import DEPTH, columns_of, warpgroup_obstacles
 from tenon.lowering.steps.nest import Bind, Contraction, Loop, Nest, NestAccess, NestStatement, Space, replaced
 from tenon.lowering.steps.products import (
     MatrixProduct,
@@ -75,10 +75,9 @@ class Contract(Step):
         if (known := nest.contraction_of(statements[0])) is not None:
             return f"loop {known.depth.name} is contracted already"
         by_warpgroups = self.by == WGMMA
-        is_alone = not nest.contractions and nest.pieces is None and loop.in_order and len(statements) == 1
-        if any(other.in_flight for other in nest.contractions) or (by_warpgroups and not is_alone):
-            return f"{WGMMA} is for one product of a kernel, along a loop in order"
-        obstacles = warpgroup_obstacles if by_warpgroups else self._obstacles
+        if any(other.by_warpgroup is not by_warpgroups for other in nest.contractions):
+            return f"a kernel contracts all products by {WGMMA} or none"
+        obstacles = self._warpgroup_obstacles if by_warpgroups else self._obstacles
         return next((obstacle for statement in statements for obstacle in obstacles(nest, statement, loop)), None)
 
     def _obstacles(self, nest: Nest, statement: NestStatement, loop: Loop) -> Iterator[str]:
@@ -107,6 +106,18 @@ class Contract(Step):
             yield from _operand_obstacles(nest, statement, product.left, product.row, loop.axis)
         yield from _operand_obstacles(nest, statement, product.right, product.column, loop.axis)
 
+    def _warpgroup_obstacles(self, nest: Nest, statement: NestStatement, loop: Loop) -> Iterator[str]:
+        product = matrix_product(statement)
+        if isinstance(product, MatrixProduct):
+            in_registers = bool(nest.writers(product.left.buffer))
+            if in_registers is not loop.unrolled:
+                how = "written out" if loop.unrolled else "not written out"
+                where = "in registers" if in_registers else "in memory"
+                yield f"loop {self.loop} is {how}, and {nest.name_of(product.left.buffer)} is {where}"
+            elif in_registers:
+                yield from _dealt_obstacles(nest, product, loop, DEPTH)
+        yield from warpgroup_obstacles(nest, statement, loop)
+
     def apply(self, nest: Nest) -> None:
         loop = nest.loop(self.loop)
         depth = loop if loop.unrolled else replaced(loop, contracted=True)
@@ -118,7 +129,8 @@ class Contract(Step):
         product = matrix_product(statement) if self.by == WGMMA else _dealt(nest, statement)
         assert isinstance(product, MatrixProduct)
         if self.by == WGMMA:
-            instruction = warpgroup_instruction(statement, nest.machine, columns_of(nest, product))
+            held = product.left if depth.unrolled else None
+            instruction = warpgroup_instruction(statement, nest.machine, columns_of(nest, product), held)
         else:
             instruction = matrix_instruction(statement, nest.machine)
         assert isinstance(instruction, Instruction)

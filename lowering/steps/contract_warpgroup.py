@@ -39,7 +39,8 @@ def warpgroup_obstacles(nest: Nest, statement: NestStatement, loop: Loop) -> Ite
         yield product
         return
     columns = columns_of(nest, product)
-    instruction = warpgroup_instruction(statement, nest.machine, columns)
+    held = product.left if loop.unrolled else None
+    instruction = warpgroup_instruction(statement, nest.machine, columns, held)
     if isinstance(instruction, str):
         yield instruction
         return
@@ -47,26 +48,25 @@ def warpgroup_obstacles(nest: Nest, statement: NestStatement, loop: Loop) -> Ite
         yield refused
     if loop.axis != product.reduced:
         yield f"operands are copied along {product.reduced}, not {loop.axis}"
-    if (loop.extent, loop.stride) != (DEPTH, 1):
+    if held is None and (loop.extent, loop.stride) != (DEPTH, 1):
         yield f"wgmma takes {DEPTH} neighbours along {loop.axis}, loop {loop.name} has {loop.extent}"
     yield from _thread_obstacles(nest, product, columns)
-    tiles = [nest.tiles.get(access.buffer) for access in (product.left, product.right)]
-    if len({tile.at if tile is not None else None for tile in tiles}) != 1:
-        yield "operands are copied at different loops"
     for access, axis, size in ((product.left, product.row, ROWS), (product.right, product.column, columns)):
-        yield from _operand_obstacles(nest, access, axis, size, loop.axis)
+        if access is not held:
+            yield from _operand_obstacles(nest, access, axis, size, loop.axis)
 
 
 def _thread_obstacles(nest: Nest, product: MatrixProduct, columns: int) -> Iterator[str]:
     """What of the loops along rows and columns is not as a warpgroup deals its result out."""
     row, column = nest.loops_of([product.row]), nest.loops_of([product.column])
-    warps, lanes = nest.bound(Bind.WARP), nest.bound(Bind.LANE)
+    warps, lanes = nest.bound(Bind.WARP), [loop for loop in (*row, *column) if loop.bind is Bind.LANE]
     if nest.count(Bind.BLOCK) != 1 or not warps or (warps[-1].extent, warps[-1].stride) != (ROWS // PART, PART):
         yield f"the last {ROWS // PART} warps are {PART} rows apart"
     elif warps[-1] not in row:
         yield f"the last loop of warps is along {product.row}"
     dealt = [(loop.axis, loop.extent, loop.stride) for loop in lanes]
-    if dealt != [(product.row, 8, 1), (product.column, 4, 2)]:
+    in_order = [loop.name for loop in nest.bound(Bind.LANE)] == [loop.like or loop.name for loop in lanes]
+    if dealt != [(product.row, 8, 1), (product.column, 4, 2)] or not in_order:
         yield f"8 lanes 1 apart are along {product.row}, 4 lanes 2 apart along {product.column}, in this order"
     for axis, loops, inner, size in ((product.row, row, (2, 8), ROWS), (product.column, column, (2, 1), 8)):
         small = [(loop.extent, loop.stride) for loop in loops if loop.written_out and loop.stride < size]
@@ -90,8 +90,8 @@ def _thread_obstacles(nest: Nest, product: MatrixProduct, columns: int) -> Itera
 
 def _operand_obstacles(nest: Nest, access: NestAccess, axis: str, extent: int, reduced: str) -> Iterator[str]:
     name, tile, size = nest.name_of(access.buffer), nest.tiles.get(access.buffer), access.access.element_bytes
-    if tile is None or tile.at is None or nest.space(access.buffer) is not Space.GLOBAL:
-        yield f"{name} is not packed to shared memory at a loop, for wgmma to read it there"
+    if tile is None or nest.space(access.buffer) is not Space.GLOBAL:
+        yield f"{name} is not packed to shared memory, for wgmma to read it there"
         return
     if not tile.asynchronous:
         yield f"{name} is not copied asynchronously"
@@ -103,7 +103,5 @@ def _operand_obstacles(nest: Nest, access: NestAccess, axis: str, extent: int, r
         yield f"neighbours of {name} in shared memory are along {axis}, and {extent} of them are no panels"
     elif inner not in (axis, reduced):
         yield f"neighbours of {name} in shared memory are along {inner}, neither {axis} nor {reduced}"
-    elif inner == reduced and tile.panel:
-        yield f"{name} is in panels along {reduced}"
     if sum(n > 1 for n in sizes[bool(tile.panel) : -1]) > 1:
         yield f"{name} has rows along several axes in shared memory"

@@ -170,8 +170,8 @@ class Contraction:
     depth: Loop
 
     @property
-    def in_flight(self) -> bool:
-        """Whether threads go on while it is computed, by a warpgroup, of operands in shared memory."""
+    def by_warpgroup(self) -> bool:
+        """Whether a warpgroup computes it, which reads operands in shared memory while its threads go on."""
         return self.instruction.op == WARPGROUP
 
 

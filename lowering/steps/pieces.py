@@ -93,8 +93,6 @@ def _loop_obstacle(nest: Nest, name: str) -> str | None:
         return f"statements run in pieces along loop {nest.pieces.loop} already"
     if not loop.in_order:
         return f"loop {name} is bound or written out"
-    if any(known.in_flight for known in nest.contractions):
-        return "products that threads go on without are under way from piece to piece"
     outer = [known for known in nest.loops_of([loop.axis]) if known.stride > loop.stride and known.extent > 1]
     return f"loop {outer[0].name} is around it" if outer else None
 

@@ -126,17 +126,20 @@ def matrix_instruction(statement: NestStatement, machine: Gpu) -> Instruction | 
     )
 
 
-def warpgroup_instruction(statement: NestStatement, machine: Gpu, columns: int) -> Instruction | str:
-    """As `matrix_instruction`, that of a warpgroup for as many columns, with both operands in shared memory."""
+def warpgroup_instruction(
+    statement: NestStatement, machine: Gpu, columns: int, held: NestAccess | None = None
+) -> Instruction | str:
+    """As `matrix_instruction`, that of a warpgroup for as many columns, with both operands in shared memory but for the
+    left one where that is `held` in registers."""
     form = _form(statement, machine)
     if isinstance(form, str):
         return form
-    used = [access for access in statement.inputs if access.access.is_used]
+    used = [access for access in statement.inputs if access.access.is_used and access is not held]
     if not all(isinstance(factor_of(statement, access), BlockArgument) for access in used):
         return "operands of wgmma are in memory, not rounded before they are multiplied"
     if form.name not in IN_SHARED:
         return f"operands of wgmma are {' or '.join(IN_SHARED)} here, not {form.name}"
-    found = INSTRUCTIONS.get(wgmma_name(columns, form.name))
+    found = INSTRUCTIONS.get(wgmma_name(columns, form.name, "_registers" if held is not None else ""))
     return found if found is not None else f"wgmma has {', '.join(map(str, COLUMNS))} columns, not {columns}"
 
 

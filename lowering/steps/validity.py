@@ -53,6 +53,7 @@ def _obstacles(nest: Nest) -> Iterator[str]:
     yield from _fragments_obstacles(nest)
     yield from _rotation_obstacles(nest)
     yield from _box_obstacles(nest)
+    yield from _warpgroup_obstacles(nest)
     written = {output.buffer for statement in nest.statements for output in statement.outputs}
     shared = nest.shared_in_order()
     if nest.pieces is not None:  # statements along its axis run piece by piece
@@ -76,7 +77,7 @@ def _box_obstacles(nest: Nest) -> Iterator[str]:
         if nest.lasting or nest.registers is not None:
             yield "no warp of its own copies boxes, for which blocks last and registers differ"
         return
-    operands = [a.buffer for known in nest.contractions if known.in_flight for a in (known.left, known.right)]
+    operands = [a.buffer for known in nest.contractions if known.by_warpgroup for a in (known.left, known.right)]
     for buffer, tile in nest.tiles.items():
         if not tile.boxes or buffer not in operands:
             yield f"{nest.name_of(buffer)} is in shared memory, where a warp of its own copies boxes for wgmma alone"
@@ -108,12 +109,29 @@ def _rotation_obstacles(nest: Nest) -> Iterator[str]:
     rotated = [loop for loop in nest.loops if loop.rotated]
     if not rotated:
         return
-    if not any(known.in_flight for known in nest.contractions):
+    if not any(known.by_warpgroup for known in nest.contractions):
         yield f"loop {rotated[0].name} takes turns, and no warpgroup multiplies matrices along it"
     elif any(
         s.reduced and o.buffer in nest.kernel.function.body.block.args for s in nest.statements for o in s.outputs
     ):
         yield f"loop {rotated[0].name} takes turns, and the sums themselves are stored"
+
+
+def _warpgroup_obstacles(nest: Nest) -> Iterator[str]:
+    """What is against products that threads go on without: those of pieces are waited for where they are, one product
+    alone in the loop at which its operands are copied."""
+    found = [known for known in nest.contractions if known.by_warpgroup]
+    if not found or nest.pieces is not None:
+        return
+    if len(nest.contractions) > 1:
+        yield "wgmma is for one product of a kernel, or for products of pieces"
+    loops = {
+        tile.at if (tile := nest.tiles.get(a.buffer)) is not None else None for a in (found[0].left, found[0].right)
+    }
+    if len(loops) != 1:
+        yield "operands are copied at different loops"
+    elif None in loops:
+        yield "operands of wgmma are copied once, not at a loop"
 
 
 def _fragments_obstacles(nest: Nest) -> Iterator[str]:

@@ -26,6 +26,8 @@ Array = np.ndarray[Any, Any]
 BF16 = ml_dtypes.bfloat16
 ONE = Gpu.of_option("test", "sm_80 multiprocessors=1")
 """Each block gets as much work as on a large device."""
+WARPGROUPS = Gpu.of_option("test", "sm_90a multiprocessors=1 latency=0")
+"""The same, of which no other block waits, with the instructions of warpgroups."""
 
 
 @dataclass(frozen=True)

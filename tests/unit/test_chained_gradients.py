@@ -14,7 +14,7 @@ import pytest
 import torch
 from cuda_shim import SCHEDULES, ShimExecutable, load_on_shim
 from grid_cases import assert_in_registers, counted_each, needs_compiler, needs_nvrtc
-from product_cases import ONE, Array, normal, replace_step, steps_of
+from product_cases import ONE, WARPGROUPS, Array, normal, replace_step, steps_of
 from random_numbers import generator
 from torch.nn.functional import scaled_dot_product_attention
 from xdsl.dialects.builtin import MemRefType, ModuleOp
@@ -42,6 +42,7 @@ class Case:
     shape: Sequence[int]
     count: int = 3
     alone: bool = False
+    machine: Gpu = ONE
 
     @cached_property
     def given(self) -> list[Array]:
@@ -96,12 +97,16 @@ CASES = {
     "odd": attention(*[numbers(2, *size, dtype=np.float16) for size in ((33, 63), (77, 63), (77, 65), (33, 77))]),
     "alone": replace(attention(*[numbers(1, 70, 16) for _ in range(3)]), alone=True),
     "grouped": attention(numbers(1, 4, 20, 32), *[numbers(1, 2, 90, 32) for _ in range(2)], some, enable_gqa=True),
+    "warpgroups": replace(
+        attention(numbers(1, 2, 80, 64), *[numbers(1, 1, 150, 64) for _ in range(2)], is_causal=True, enable_gqa=True),
+        machine=WARPGROUPS,
+    ),
     "heads_last": Case(heads_last, heads_last_in_torch, [numbers(1, 150, 2, 48) for _ in range(3)], (1, 150, 2, 48)),
 }
 
 
-def lowered(case: Case, machine: Gpu = ONE) -> ModuleOp:
-    return lower(new_context(), case.traced(), LoweringOptions(gpu=machine))
+def lowered(case: Case, machine: Gpu | None = None) -> ModuleOp:
+    return lower(new_context(), case.traced(), LoweringOptions(gpu=machine or case.machine))
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +130,7 @@ def test_scores_are_nowhere_in_memory(name: str) -> None:
     case, module = CASES[name], CASES[name].traced()
     tokens = -3 if name == "heads_last" else -2
     sizes = {array.shape[tokens] for array in case.arrays[:2]}
-    rest = lower_to_buffers(new_context(), module, LoweringOptions(gpu=ONE))
+    rest = lower_to_buffers(new_context(), module, LoweringOptions(gpu=case.machine))
     (main,) = [function for function in module.ops if function not in kernels(module)]
     shapes = [
         result.type.get_shape() for op in main.walk() for result in op.results if isinstance(result.type, MemRefType)

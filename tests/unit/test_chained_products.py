@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from cuda_shim import SCHEDULES, ShimExecutable, load_on_shim
 from grid_cases import assert_in_registers, counted, needs_compiler, needs_nvrtc
-from product_cases import BF16, ONE, Array, normal, replace_step
+from product_cases import BF16, ONE, WARPGROUPS, Array, assert_found, normal, replace_step, steps_of
+from product_cases import Case as ProductCase
 from random_numbers import generator
 from xdsl.dialects.builtin import ModuleOp
 
@@ -37,6 +38,7 @@ class Case:
     function: Callable[..., Any]
     arrays: Sequence[Array]
     scored: Callable[..., Any]
+    machine: Gpu = ONE
 
     @staticmethod
     def of(
@@ -45,6 +47,7 @@ class Case:
         *,
         dtype: Any = BF16,
         is_causal: bool = False,
+        machine: Gpu = ONE,
     ) -> Case:
         """Heads, queries, keys, and the lengths of both heads."""
         heads, rows, keys, depth, head = shape
@@ -59,7 +62,7 @@ class Case:
         def function(*given: Any) -> Any:
             return tenon.scaled_dot_product_attention(*given, is_causal=is_causal)
 
-        return Case(function, [*arrays, *([mask] if mask is not None else [])], scored)
+        return Case(function, [*arrays, *([mask] if mask is not None else [])], scored, machine)
 
     def expected(self) -> Array:
         """In f64."""
@@ -93,13 +96,16 @@ CASES = {
     "masked_rows": Case.of((2, 90, 100, 32, 32), some),
     "added_mask": Case.of((2, 90, 100, 32, 32), numbers(2, 90, 100)),
     "sharp": sharp,
+    "warpgroups": Case.of((1, 128, 256, 128, 128), machine=WARPGROUPS),
+    "causal_warpgroups": Case.of((1, 150, 270, 64, 128), dtype=np.float16, is_causal=True, machine=WARPGROUPS),
+    "masked_warpgroups": Case.of((1, 90, 100, 64, 64), some, machine=WARPGROUPS),
     "window": Case(windowed, [numbers(200, 64) for _ in range(3)], near),
 }
 
 
-def lowered(case: Case, machine: Gpu = ONE) -> ModuleOp:
+def lowered(case: Case, machine: Gpu | None = None) -> ModuleOp:
     module = tenon.jit(case.function).trace(*case.arrays).module.clone()
-    return lower(new_context(), module, LoweringOptions(gpu=machine))
+    return lower(new_context(), module, LoweringOptions(gpu=machine or case.machine))
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +127,9 @@ def test_shim_agrees_with_numpy(name: str, executables: dict[str, ShimExecutable
 @pytest.mark.parametrize("name", CASES)
 def test_scores_are_nowhere_in_memory(name: str) -> None:
     (kernel,) = kernels(lowered(CASES[name]))
-    assert "online(jo)" in str(kernel.attributes["schedule"])
+    assert "online(jo)" in steps_of(kernel)
+    by = "wgmma" if "warpgroups" in name else "mma"
+    assert {f"contract(kf, {by})", f"contract(ju, {by})"} < set(steps_of(kernel))
 
 
 @needs_compiler
@@ -133,9 +141,29 @@ def test_pieces_that_nobody_sees_are_left_out(executables: dict[str, ShimExecuta
 
 
 @needs_nvrtc
-@pytest.mark.parametrize(("architecture", "head"), [("sm_80", 128), ("sm_90", 64)])
+@pytest.mark.parametrize(("architecture", "head"), [("sm_80", 128), ("sm_90", 64), ("sm_90a", 64), ("sm_90a", 128)])
 def test_nothing_is_spilled(architecture: str, head: int) -> None:
     assert_in_registers(lowered(Case.of((2, 256, 512, head, head), is_causal=True), GPUS[architecture]), architecture)
+
+
+FAULTS = {
+    "a piece that is not waited for": ("tn_cp_async_wait<0>();", "tn_cp_async_wait<1>();", "copy-not-awaited"),
+    "no fence between proxies": ("tn_fence_proxy_async();", "", "proxy-fence"),
+    "no barrier": ("__syncthreads();", "", "copy-not-awaited overwritten-while-read"),
+    "no fence of registers": ("tn_wgmma_fence();", "", "wgmma-fence"),
+    "sums that are not waited for": ("tn_wgmma_wait<0>();", "", "accumulator-in-flight operand-in-flight"),
+    "another left operand": ("tn_wgmma_m64n128k16_bf16_registers<1>", "tn_wgmma_m64n128k16_bf16_registers<0>", ""),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_of_warpgroups_are_found(fault: str, executables: dict[str, ShimExecutable]) -> None:
+    """Each fault of a text that is right has a name, or changes the numbers."""
+    case, right, (old, new, names) = CASES["warpgroups"], executables["warpgroups"], FAULTS[fault]
+    assert old in right.source
+    known = ProductCase(case.function, case.arrays, lambda *_: case.expected(), tolerance=1.5e-2)
+    assert_found(right, right.source.replace(old, new), known, names, SCHEDULES[1:2])
 
 
 def test_what_stays_in_kernels_of_its_own() -> None:

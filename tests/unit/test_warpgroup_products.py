@@ -14,6 +14,7 @@ from cuda_shim import SCHEDULES, ShimExecutable, load_on_shim
 from grid_cases import compiled, counted, needs_compiler, needs_nvrtc
 from product_cases import (
     BF16,
+    WARPGROUPS,
     Case,
     assert_close,
     assert_found,
@@ -31,12 +32,10 @@ from tenon.passes.machine import GPUS, Gpu
 
 RANDOM = generator(17)
 numbers = partial(normal, RANDOM)
-ONE = Gpu.of_option("test", "sm_90a multiprocessors=1 latency=0")
-"""Each block gets as much work as on a large device, of which no other block waits."""
-OnOne = partial(Case, machine=ONE)
+OnOne = partial(Case, machine=WARPGROUPS)
 
 
-def product(order: str, rows: int, columns: int, depth: int, dtype: Any = BF16, machine: Gpu = ONE) -> Case:
+def product(order: str, rows: int, columns: int, depth: int, dtype: Any = BF16, machine: Gpu = WARPGROUPS) -> Case:
     """Of operands of which those that `order` calls `t` are transposed."""
 
     def turned(x: Any, letter: str) -> Any:
@@ -78,7 +77,7 @@ CASES = {
         1,
         [numbers(1, 64, 5, 62), numbers(64, 64, 3, 3), numbers(1, 64, 5, 62)],
         padding=1,
-        machine=ONE,
+        machine=WARPGROUPS,
     ),
     "nan": OnOne(tenon.matmul, [broken, numbers(64, 64)], lambda a, b: a @ b),
     "steps of a scan": OnOne(
