@@ -14,13 +14,14 @@ _MOST = 4096
 class ThreadNumbers:
     """A number for each thread: 0, or what it has set.
 
-    Native code reads `words`: how many threads have set one, then for each its identity and its number. Where there is
-    no room for all of them, that count is -1.
+    Native code reads `words`: how many places there are, and in each of these the identity of a thread, or 0, and its
+    number. Where there is no place for all threads, the first word is -1.
     """
 
     def __init__(self) -> None:
         self._lock = new_lock()
-        self._numbers: dict[int, int] = {}
+        self._places = 0
+        self._free: list[int] = []
         self._threads = threading.local()
         self.words = (ctypes.c_int64 * (1 + 2 * _MOST))()  # which is written to faster than an array of NumPy's
         os.register_at_fork(after_in_child=self._keep_own)
@@ -32,38 +33,47 @@ class ThreadNumbers:
 
     def set(self, number: int) -> None:
         """Set the number of this thread."""
-        thread = getattr(self._threads, "own", None)
-        if thread is None:
-            thread = self._threads.own = _Thread(self)
-        self.put(thread.ident, number)
+        try:
+            own: _Thread = self._threads.own
+        except AttributeError:
+            own = self._new_place()
+        self.words[own.place + 1] = number
 
-    def put(self, thread: int, number: int) -> None:
-        """Set the number of a thread."""
+    def _new_place(self) -> _Thread:
         with self._lock:
-            if number:
-                self._numbers[thread] = number
-            else:
-                self._numbers.pop(thread, None)
-            count = len(self._numbers)
-            self.words[0] = -1  # while they are written, nothing is known
-            if count <= _MOST:
-                for place, pair in enumerate(self._numbers.items()):
-                    self.words[2 * place + 1], self.words[2 * place + 2] = pair
-                self.words[0] = count
+            if not self._free and self._places < _MOST:
+                self._free.append(1 + 2 * self._places)
+                self._places += 1
+            is_full = not self._free
+            own = self._threads.own = _Thread(self, 1 if is_full else self._free.pop())
+            self.words[own.place : own.place + 2] = threading.get_ident(), 0
+            self.words[0] = -1 if is_full or self.words[0] < 0 else self._places
+        return own
+
+    def let_go(self, place: int) -> None:
+        """Have a place that another thread may take."""
+        with self._lock:
+            if self.words[0] >= 0:
+                self.words[place : place + 2] = 0, 0
+                self._free.append(place)
 
     def _keep_own(self) -> None:
         """In a child of `os.fork`, the other threads are no more."""
-        own = threading.get_ident()
-        number = self._numbers.get(own, 0)
-        self._numbers.clear()
-        self.put(own, number)
+        own = getattr(self._threads, "own", None)
+        number = 0 if own is None else self.words[own.place + 1]
+        ctypes.memset(self.words, 0, ctypes.sizeof(self.words))
+        self._places, self._free = 0, []
+        if own is not None:
+            self._new_place()
+            self.set(number)
 
 
 class _Thread:
-    """A thread that has set a number; when it has ended, another one may have its identity."""
+    """The place of a thread; when that has ended, another one may have its identity."""
 
-    def __init__(self, numbers: ThreadNumbers) -> None:
-        self._numbers, self.ident = numbers, threading.get_ident()
+    def __init__(self, numbers: ThreadNumbers, place: int) -> None:
+        self._numbers, self.place, self._process = numbers, place, os.getpid()
 
     def __del__(self) -> None:
-        self._numbers.put(self.ident, 0)
+        if os.getpid() == self._process:  # a child of os.fork has given its place to others
+            self._numbers.let_go(self.place)

@@ -5,33 +5,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
 from tenon.dialects.definition.value import TracedValueError, Value
-from tenon.eager.modes import no_grad
-from tenon.eager.recording import Stored, record, wants_gradient
+from tenon.eager.modes import MODE, no_grad
+from tenon.eager.recording import Stored, record
 from tenon.eager.tape import Array, Call, Node, Operand, Saved, Source, type_of
 
 
-@dataclass(frozen=True)
 class _Kept:
     """A tensor as it was when it was kept; it may have other memory by now."""
 
-    given: Any
-    """The tensor itself, until `forward` has ended."""
-    new: Callable[[Array], Any]
-    saved: Saved
-    source: Source | None
-    result: int | None = None
-    """Which result of the call it is, whose source the call itself must not hold."""
+    __slots__ = ("given", "new", "result", "saved", "source")
 
-    def after(self, results: Mapping[int, int]) -> _Kept:
-        """The same when `forward` has ended, whose `results` are known by identity."""
-        result = results.get(id(self.given))
-        return _Kept(None, self.new, self.saved, self.source if result is None else None, result)
+    def __init__(self, given: Any) -> None:
+        self.given = given
+        """The tensor itself, until `forward` has ended."""
+        self.new: Callable[[Array], Any] = given._new
+        self.saved = Saved(given._array, given._own_memory())
+        self.source: Source | None = given._source
+        self.result: int | None = None
+        """Which result of the call it is, whose source the call itself must not hold."""
+
+    def end(self, results: Mapping[int, int]) -> None:
+        """Note that `forward` has ended, whose `results` are known by identity."""
+        self.result = results.get(id(self.given))
+        self.given = None
+        if self.result is not None:
+            self.source = None
 
     def tensor(self, node: Node | None) -> Any:
         """The tensor, in the `backward` of the call, which is `node`."""
@@ -42,30 +45,22 @@ class _Kept:
         return made
 
 
-def _saved(tensor: Any) -> Saved:
-    return Saved(tensor._array, tensor._own_memory())
-
-
 class Context:
     """What `forward` leaves for `backward`: `ctx.save_for_backward(x)`, and attributes of any name."""
 
     needs_input_grad: tuple[bool, ...] = ()
     """For each argument of `forward`, whether its gradient is wanted."""
     _node: Node | None = None
-
-    def __init__(self) -> None:
-        self._kept: list[_Kept | None] = []
-        self._constant: tuple[Any, ...] = ()
-        self._materializes = True
+    _kept: Sequence[_Kept | None] = ()
+    _constant: tuple[Any, ...] = ()
+    _materializes = True
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep arguments or results, for `saved_tensors`; if one is changed in place meanwhile, that is an error."""
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, Stored):
                 raise TypeError(f"save_for_backward: a {type(tensor).__name__} is no tensor; make it an attribute")
-        self._kept = [
-            None if tensor is None else _Kept(tensor, tensor._new, _saved(tensor), tensor._source) for tensor in tensors
-        ]
+        self._kept = [None if tensor is None else _Kept(tensor) for tensor in tensors]
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -136,20 +131,25 @@ class Function:
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """What `forward` gives for these arguments."""
-        if any(isinstance(given, Value) for given in args):
-            raise TracedValueError(
-                f"{cls.__name__}.apply: its gradient is Python, which is not traced; define an op with a vjp "
-                "(tenon.tensor_op), or make a program of the whole by tenon.trace"
-            )
+        for given in args:
+            if isinstance(given, Value):
+                raise TracedValueError(
+                    f"{cls.__name__}.apply: its gradient is Python, which is not traced; define an op with a vjp "
+                    "(tenon.tensor_op), or make a program of the whole by tenon.trace"
+                )
         ctx = Context()
-        wanted = [isinstance(given, Stored) and wants_gradient((given,)) for given in args]
+        records = MODE.records
+        wanted = [records and isinstance(given, Stored) and given._source is not None for given in args]
         ctx.needs_input_grad = tuple(wanted)
-        with no_grad():
+        MODE.records = False
+        try:
             if cls.setup_context is Function.setup_context:
                 result = cls.forward(ctx, *args)
             else:
                 result = cls.forward(*args)
                 cls.setup_context(ctx, args, result)
+        finally:
+            MODE.records = records
         results: tuple[Any, ...] = tuple(result) if isinstance(result, tuple | list) else (result,)
         for position, made in enumerate(results):
             if not isinstance(made, Stored):
@@ -199,7 +199,9 @@ class Function:
         own = {
             id(given): i for i, given in enumerate(results) if made[i]._source is not None and id(given) not in taken
         }
-        ctx._kept = [kept and kept.after(own) for kept in ctx._kept]
+        for kept in ctx._kept:
+            if kept is not None:
+                kept.end(own)
         ctx._constant = ()
         return tuple(made)
 

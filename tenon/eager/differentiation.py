@@ -15,7 +15,7 @@ from tenon.eager.engine import Gradients, gradients_of
 from tenon.eager.known_tapes import backward_of_known, ends_of_known, pulled_back
 from tenon.eager.modes import enable_grad, no_grad
 from tenon.eager.recording import Stored, call_of, hooked, record
-from tenon.eager.tape import Node, Operand, Saved, Source
+from tenon.eager.tape import Operand, Saved, Source
 
 
 def differentiate(
@@ -42,7 +42,7 @@ def differentiate(
     ]
     root = roots[0] if len(roots) == 1 else None
     is_plain = not (recorded or outputs[0]._is_traced or given[0]._is_traced)
-    if type(root) is Node and is_plain and given[0]._source is None:
+    if root is not None and is_plain and given[0]._source is None:
         known = backward_of_known(root, given[0], kind._new, wanted, retain=bool(retain))
         if known is not None:
             return dict(known)

@@ -9,7 +9,7 @@ it comes again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -91,6 +91,8 @@ class _Known:
     """How many of them there are, if the tape is long and has not come again."""
 
 
+_Part = tuple[_Known, list[Node], list[Any]]
+"""What is done for a tape, or a part of one, its calls, and its ends."""
 _KNOWN: dict[Hashable, _Known] = {}
 _SEEN: BoundedCache[tuple[Call, ...]] = BoundedCache(1024)
 """The calls of tapes that have gone by the programs of these."""
@@ -98,27 +100,110 @@ _epoch = -1
 
 
 def backward_of_known(
-    root: Node, seed: Any, new: Callable[[Array], Any], wanted: Set[Source] | None, *, retain: bool
+    root: Source, seed: Any, new: Callable[[Array], Any], wanted: Set[Source] | None, *, retain: bool
 ) -> list[tuple[Leaf, Any]] | None:
     """The gradients with respect to the leaves that a result depends on, given its own (`None`: it is a number, and
     that is 1), or to those that are `wanted`; `None` where hooks, values that are not there any more, or gradients of
-    other than leaves, or Python's, ask for the general way, with its errors."""
+    other than leaves ask for the general way, with its errors."""
+    if type(root) is not Node:
+        is_python = root.node is not None and root.node.call.pull_back is not None and wanted is None
+        return _through_python(root, seed, new, retain=retain) if is_python else None
     found = _found(root, seed, new, wanted, retain=retain)
     if found is None or isinstance(found, list):
         return found
     known, nodes, leaves = found
     if not known.are_leaves:
-        return None
+        return None if wanted is not None else _through_python(root, seed, new, retain=retain, part=found)
     made = _gradients(known, nodes, leaves, seed)
     if any(leaf.has_hooks for leaf, _ in made):
         with no_grad():
             made = [(leaf, hooked(leaf, gradient)) for leaf, gradient in made]
     if not retain:
-        for node in nodes:
-            node.is_released = True
-        for place in known.large:
-            nodes[place].release()
+        _release(known, nodes)
     return made
+
+
+def _through_python(
+    root: Source, seed: Any, new: Callable[[Array], Any], *, retain: bool, part: _Part | None = None
+) -> list[tuple[Leaf, Any]] | None:
+    """The same for a tape with calls whose gradients Python finds, between programs that are known, which begins with
+    this part; `None` where it is not for these."""
+    parts = _parts_of(root, new, part)
+    if parts is None:
+        return None
+    if seed is None:
+        seed = new(np.ones(root.shape, root.dtype)) if part is None else part[0].seed
+    pending: dict[Source, Any] = {root: seed}
+    of_leaves: dict[Leaf, Any] = {}
+    python: list[Node] = []
+
+    def collect(ends: Iterable[tuple[Any, Any]]) -> None:
+        for end, gradient in ends:
+            if end is not None and gradient is not None:
+                into: dict[Any, Any] = of_leaves if type(end) is Leaf else pending
+                before = into.get(end)
+                into[end] = gradient if before is None else before + gradient
+
+    with no_grad():
+        while pending:
+            # What is computed last comes first: nothing is added to its gradient any more.
+            source = max(pending, key=_number)
+            node = source.node
+            assert node is not None
+            if node.call.pull_back is None:
+                collect(_gradients(*parts[source], hooked(source, pending.pop(source))))
+                continue
+            of_results: list[Any] = [None] * node.count
+            for result in [known for known in pending if known.node is node]:
+                of_results[result.index] = hooked(result, pending.pop(result))
+            collect(zip(node.sources, node.call.pull_back(node, of_results), strict=True))
+            python.append(node)
+        made = [(leaf, hooked(leaf, gradient)) for leaf, gradient in of_leaves.items()]
+    if not retain:
+        for known, nodes, _ in parts.values():
+            _release(known, nodes)
+        for node in python:
+            node.release()
+    return made
+
+
+def _number(source: Source) -> int:
+    return -1 if source.node is None else source.node.number
+
+
+def _release(known: _Known, nodes: list[Node]) -> None:
+    for node in nodes:
+        node.is_released = True
+    for place in known.large:
+        nodes[place].release()
+
+
+def _parts_of(root: Source, new: Callable[[Array], Any], part: _Part | None) -> dict[Source, _Part] | None:
+    """The parts of a tape between calls whose gradients Python finds, by the sources that they begin with; `None`
+    where one has hooks inside, or values that are not there any more."""
+    parts: dict[Source, _Part] = {}
+    met: set[Source | None] = {None, root}
+    pending = [root]
+    while pending:
+        source = pending.pop()
+        node = source.node
+        assert node is not None
+        ends: Sequence[Source | None] = node.sources
+        if node.call.pull_back is None:
+            found = part
+            if source is not root or found is None:
+                made = _found(source, None, new, None, retain=True, is_part=True) if type(source) is Node else None
+                found = None if isinstance(made, list) else made
+            if found is None:
+                return None
+            parts[source] = found
+            ends = found[2]
+        for end in ends:
+            if end not in met:
+                met.add(end)
+                if end is not None and end.node is not None:
+                    pending.append(end)
+    return parts
 
 
 def ends_of_known(root: Source, seed: Any) -> list[tuple[Source, Any]] | None:
@@ -151,7 +236,7 @@ def _found(
     *,
     retain: bool,
     is_part: bool = False,
-) -> tuple[_Known, list[Node], list[Any]] | list[tuple[Any, Any]] | None:
+) -> _Part | list[tuple[Any, Any]] | None:
     """What is done for a tape like this one, with its calls and ends; or the gradients, found call by call."""
     global _epoch
     functions = tape_functions()

@@ -22,7 +22,7 @@ from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.types.types import f32, f64
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import MODE
-from tenon.eager.tape import Apply, Array, Call, Kept, Leaf, Memory, Node, Operand, PythonNode, Saved, Source
+from tenon.eager.tape import Apply, Array, Call, Kept, Leaf, Memory, Node, Operand, PythonNode, Saved, Source, type_of
 from tenon.runtime.call.loaded import tape_functions
 from tenon.runtime.tracing.trace import Captures, TracingPoint
 
@@ -238,9 +238,11 @@ _NATIVE: list[Callable[..., Any]] = []
 
 def record(call: Call, operands: Sequence[Operand], results: Sequence[Stored], kept: Sequence[Array] = ()) -> None:
     """Note that `call` gave `results`, which are given their sources, and what it keeps besides."""
-    saved = [Saved(result._array, result._own_memory()) for result in results]
-    kind = Node if call.pull_back is None else PythonNode
-    node = kind(call, operands, [*saved, *[Saved(array, Memory()) for array in kept]])
+    if call.pull_back is None:
+        saved = [Saved(result._array, result._own_memory()) for result in results]
+        node = Node(call, operands, [*saved, *[Saved(array, Memory()) for array in kept]])
+    else:  # what it needs, Python keeps
+        node = PythonNode(call, operands, [type_of(result._array) for result in results])
     for index, result in enumerate(results):
         array = result._array
         if is_differentiable(array.dtype):

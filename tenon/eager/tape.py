@@ -228,7 +228,7 @@ class Node(_OfNode):
     __slots__ = ("call", "code", "hooks_of", "instruction", "is_released", "number", "operands", "results")
     index = 0
 
-    def __init__(self, call: Call, operands: Sequence[Operand], results: Sequence[Saved]) -> None:
+    def __init__(self, call: Call, operands: Sequence[Operand], results: Sequence[Saved | Type]) -> None:
         self.call = call
         self.operands: tuple[Any, ...] = tuple([word for source, s in operands for word in (source, *_words(s))])
         self.results: tuple[Any, ...] = tuple([word for saved in results for word in _words(saved)])

@@ -125,7 +125,7 @@ class Tensor(Familiar):
         if inputs is not None:
             return self._backward_to(inputs, gradient, retain_graph, create_graph)
         root, gradients = self._source, None
-        if gradient is None and not (create_graph or self._is_traced) and type(root) is Node and self._array.size == 1:
+        if gradient is None and not (create_graph or self._is_traced) and root is not None and self._array.size == 1:
             gradients = backward_of_known(root, None, Tensor._new, None, retain=bool(retain_graph))
         if gradients is None:
             given = None if gradient is None else (gradient,)

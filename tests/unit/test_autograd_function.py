@@ -290,3 +290,42 @@ def test_gradients_with_respect_to_results_go_no_further(monkeypatch: pytest.Mon
     result = unrolled()
     result.backward(retain_graph=True)
     assert graphs_of(monkeypatch, lambda: unrolled().backward()) == 3, "and that through all of them is known"
+
+
+def test_known_programs_serve_what_lies_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    def program(library: Any, weight: Any, seen: list[Any]) -> Any:
+        class Halves(library.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Any, scale: float) -> Any:
+                ctx.save_for_backward(x)
+                ctx.scale = scale
+                return x * x * scale, x + 1
+
+            @staticmethod
+            def backward(ctx: Any, first: Any, second: Any) -> Any:
+                (x,) = ctx.saved_tensors
+                return 2 * x * first * ctx.scale + second, None
+
+        hidden = (weight * 2).tanh()
+        for scale in (0.5, 2.0):
+            squared, moved = Halves.apply(hidden, scale)
+            squared.register_hook(lambda gradient: seen.append(gradient.sum().item()) or gradient * 3)
+            hidden = hidden + squared.sin() * 0.1 + moved
+        return Halves.apply(hidden.sum() * 0.1, 1.0)[0]
+
+    values = np.linspace(-1, 1, 6).astype(np.float32)
+    own: Any = tenon.tensor(values, requires_grad=True)
+    theirs: Any = torch.tensor(values, requires_grad=True)
+    for _ in range(3):
+        seen: tuple[list[Any], list[Any]] = [], []
+        own.grad, theirs.grad = None, None
+        result: Any = program(tenon, own, seen[0])
+        with monkeypatch.context() as patched:
+            patched.setattr("tenon.eager.differentiation.gradients_of", None)
+            result.backward()
+        program(torch, theirs, seen[1]).backward()
+        gradients: list[Any] = [own.grad, theirs.grad]
+        np.testing.assert_allclose(*gradients, rtol=1e-5)
+        np.testing.assert_allclose(seen[0], seen[1], rtol=1e-5)
+        with pytest.raises(RuntimeError, match="retain_graph=True"):
+            result.backward()

@@ -169,11 +169,12 @@ def test_settings_of_blocks_that_others_are_in_have_ended() -> None:
 
 
 def test_what_other_threads_have_set_has_ended() -> None:
-    with another_thread_in(tenon.autocast("bf16")), another_thread_in(tenon.no_grad()):
-        assert (PRECISIONS.words[0], UNRECORDED.words[0]) == (1, 1)
-        assert in_child(lambda: (PRECISIONS.words[0], UNRECORDED.words[0]) == (0, 0)) == "right"
-        with tenon.autocast("f16"):
-            assert in_child(lambda: [*PRECISIONS.words[:3]] == [1, threading.get_ident(), 2]) == "right"
+    own = threading.get_ident()
+    with another_thread_in(tenon.autocast("bf16")), another_thread_in(tenon.no_grad()), tenon.autocast("f16"):
+        numbers = [[*table.words[2 : 2 + 2 * table.words[0] : 2]] for table in (PRECISIONS, UNRECORDED)]
+        assert (sorted(filter(None, numbers[0])), sum(numbers[1])) == ([1, 2], 1)
+        assert in_child(lambda: [*PRECISIONS.words[:5]] == [1, own, 2, 0, 0]) == "right"
+        assert in_child(lambda: not any(UNRECORDED.words[2 : 2 + 2 * UNRECORDED.words[0] : 2])) == "right"
 
 
 def test_traces_of_others_have_ended() -> None:
