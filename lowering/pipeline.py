@@ -59,6 +59,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "mark-final": _loader("loop_passes.mark_final", "MarkFinalPass"),
     "legalize-arith": _loader("math.legalize_arith", "LegalizeArithPass"),
     "map-to-grid": _loader("cuda.map_to_grid", "MapToGridPass"),
+    "approximate-rounded": _loader("cuda.approximate_rounded", "ApproximateRoundedPass"),
 }
 
 

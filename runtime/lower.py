@@ -216,7 +216,7 @@ def map_to_grid(module: ModuleOp) -> ModuleOp:
     """Make loop IR for CUDA kernels with a grid, in place."""
     from tenon.lowering.pipeline import run_passes
 
-    run_passes(Context(), module, ["map-to-grid", "legalize-arith"], verify=knobs.verify)
+    run_passes(Context(), module, ["map-to-grid", "approximate-rounded", "legalize-arith"], verify=knobs.verify)
     return module
 
 

@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tenon.lowering.cuda.shared_memory import SharedMemory
 from tenon.lowering.cuda.tables import (
     APPROXIMATIONS,
+    BY_RECIPROCAL,
     FLOAT_EXPRESSIONS,
     INTEGER_EXPRESSIONS,
     PAIR_EXPRESSIONS,
@@ -139,9 +140,9 @@ class KernelWriter:
         element = op.operands[0].type if op.operands else None
         table = FLOATS if isinstance(element, Float32Type | Float64Type) else INTEGERS
         flags = op.properties.get("fastmath")
-        is_rough = isinstance(flags, FastMathFlagsAttr) and FastMathFlag.APPROX_FUNC in flags.data
-        if is_rough and op.name in APPROXIMATE and isinstance(element, Float32Type):
-            return APPROXIMATE[op.name]
+        allowed = flags.data if isinstance(flags, FastMathFlagsAttr) else ()
+        if FastMathFlag.APPROX_FUNC in allowed and op.name in APPROXIMATE and isinstance(element, Float32Type):
+            return BY_RECIPROCAL if FastMathFlag.ALLOW_RECIP in allowed else APPROXIMATE[op.name]
         if op.name in table and not isinstance(element, Float16Type | BFloat16Type):
             return table[op.name]
         raise self.error(f"{op.name} on {element} has no CUDA C++ form")

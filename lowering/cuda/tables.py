@@ -117,8 +117,16 @@ FLOAT_EXPRESSIONS: dict[type[Operation], str] = {
     math.TruncOp: "trunc{f}({0})",
 }
 
-# Of f32, where the op allows an approximation (afn).
-APPROXIMATIONS: dict[type[Operation], str] = {math.ExpOp: "tn_exp_approximate({0})"}
+# Of f32, where the op allows an approximation (afn). That of an exponential takes subnormal results for 0.
+APPROXIMATIONS: dict[type[Operation], str] = {
+    math.ExpOp: "tn_exp_approximate({0})",
+    math.Exp2Op: "tn_exp2_approximate({0})",
+    math.TanhOp: "tn_tanh_approximate({0})",
+    math.SqrtOp: "tn_sqrt_approximate({0})",
+    arith.DivfOp: "tn_divide_approximate({0}, {1})",
+}
+# Where it allows a reciprocal besides (arcp): of a divisor that is neither large nor small.
+BY_RECIPROCAL = "{0} * tn_reciprocal_approximate({1})"
 
 # In the order of the predicates of arith.cmpi; unsigned ones compare in `{V}`, the unsigned type of the operands.
 INTEGER_COMPARISONS = (
@@ -227,6 +235,34 @@ __device__ __forceinline__ float tn_exp_approximate(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * 1.44269504f));
   return result;
 }
+__device__ __forceinline__ float tn_exp2_approximate(float x) {
+  float result;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+__device__ __forceinline__ float tn_sqrt_approximate(float x) {
+  float result;
+  asm("sqrt.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+__device__ __forceinline__ float tn_divide_approximate(float x, float y) {
+  float result;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
+  return result;
+}
+__device__ __forceinline__ float tn_reciprocal_approximate(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+// 1 - 2 / (exp(2 |x|) + 1) where that does not cancel, and the first terms of the series below.
+__device__ __forceinline__ float tn_tanh_approximate(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(fabsf(x) * 2.88539008f));
+  float square = x * x, large = fmaf(-2.0f, tn_reciprocal_approximate(power + 1.0f), 1.0f);
+  float small = fmaf(x, square * fmaf(square, 0.133333333f, -0.333333333f), x);
+  return fabsf(x) < 0.15f ? small : copysignf(large, x);
+}
 #else
 __device__ __forceinline__ tn_bf16 tn_f32_to_bf16(float x) {  // to nearest, ties to even
   unsigned int bits = (unsigned int)__float_as_int(x);
@@ -238,6 +274,11 @@ __device__ __forceinline__ float tn_f32_rounded_to_bf16(float x) {
   return __int_as_float((int)((unsigned int)tn_f32_to_bf16(x) << 16));
 }
 __device__ __forceinline__ float tn_exp_approximate(float x) { return expf(x); }
+__device__ __forceinline__ float tn_exp2_approximate(float x) { return exp2f(x); }
+__device__ __forceinline__ float tn_tanh_approximate(float x) { return tanhf(x); }
+__device__ __forceinline__ float tn_sqrt_approximate(float x) { return sqrtf(x); }
+__device__ __forceinline__ float tn_divide_approximate(float x, float y) { return x / y; }
+__device__ __forceinline__ float tn_reciprocal_approximate(float x) { return 1.0f / x; }
 #endif
 
 __device__ __forceinline__ float tn_bf16_to_f32(tn_bf16 x) { return __int_as_float((int)((unsigned int)x << 16)); }

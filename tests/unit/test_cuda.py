@@ -339,3 +339,30 @@ def test_device_runs_control_flow_views_and_copies() -> None:
     expected = x.reshape(2, 3) + 3 * np.arange(1, 7, dtype=np.float32).reshape(2, 3)
     np.testing.assert_allclose(y.get(), expected, rtol=1e-6)
     np.testing.assert_allclose(z.get(), expected[:, ::-1], rtol=1e-6)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+@pytest.mark.parametrize(
+    ("function", "exact"),
+    [
+        (tenon.exp, np.exp),
+        (tenon.tanh, np.tanh),
+        (tenon.sqrt, np.sqrt),
+        (tenon.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
+        (lambda x: 3 / x, lambda x: 3 / x),
+    ],
+)
+def test_device_approximates_what_it_rounds(function: Any, exact: Any, dtype: Any) -> None:
+    x = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    with np.errstate(all="ignore"):
+        expected = exact(x.astype(np.float64))
+    found = tenon.jit(function, device="cuda")(x).get().astype(np.float64)
+    digits, least = ml_dtypes.finfo(dtype).nmant, ml_dtypes.finfo(dtype).minexp
+    ulp = np.exp2(np.maximum(np.frexp(np.where(np.isfinite(expected), expected, 1.0))[1] - 1, least) - digits)
+    largest = float(ml_dtypes.finfo(dtype).max)
+    beyond = np.abs(expected) > largest
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    assert np.all(np.abs(found[beyond]) >= largest)
+    inside = np.isfinite(expected) & ~beyond
+    assert np.max(np.abs(found - expected)[inside] / ulp[inside]) <= 0.51

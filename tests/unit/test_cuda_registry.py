@@ -11,20 +11,17 @@ import numpy as np
 import pytest
 from cuda_shim import COMPILER, SCHEDULES, load_on_shim
 from samples import Sample, samples_of
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 import tenon
 from tenon.dialects.definition.registry import registry
 from tenon.dialects.families.opaque import OpaqueOp
 from tenon.lowering.cuda.emit_cuda import emit_cuda
-from tenon.lowering.cuda.map_to_grid import MapToGridPass
-from tenon.lowering.math.legalize_arith import LegalizeArithPass
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import lower
 from tenon.passes.machine import GPU
 from tenon.runtime.cuda import nvrtc
-from tenon.runtime.lower import new_context
+from tenon.runtime.lower import map_to_grid, new_context
 
 
 def _is_on_cuda(name: str) -> bool:
@@ -62,8 +59,7 @@ def test_shim_matches_oracle(name: str) -> None:
 def test_nvrtc_compiles(name: str) -> None:
     (sample,) = samples_of(name, 1)
     module = loops(sample)
-    MapToGridPass().apply(Context(), module)
-    LegalizeArithPass().apply(Context(), module)
+    map_to_grid(module)
     for architecture in ("sm_80", "sm_90"):
         assert nvrtc.compile_cubin(emit_cuda(module, architecture), architecture).startswith(b"\x7fELF")
 

@@ -1,0 +1,190 @@
+"""`approximate-rounded`: allow approximations whose error is far below that of the rounding to f16 or bf16 behind them.
+
+Before: a grid-mapped module. After: in its kernels, exponentials, hyperbolic tangents, square roots and quotients in f32
+have the flag `afn` (exponentials as powers of two) where all that becomes of them is rounded to f16 or bf16, and no
+cancellation on the way makes their relative error larger: products, quotients, choices, and sums of what isn't negative.
+A quotient has `arcp`, too, where the divisor is known to have a reciprocal that is neither 0 nor infinite.
+
+An instruction of the hardware then takes the place of ten to twenty: its error, 2^-20 at most (of exponentials 2^-17 at
+the ends of their range), moves a result by a thousandth of what rounding to bf16 moves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+
+from xdsl.dialects import arith, func, math, memref, scf
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, FloatAttr, ModuleOp, f32
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
+from tenon.dialects.upstream.walking import all_ops, ops_of
+from tenon.lowering.function_pass import Change, FunctionPass
+
+_LEAST, _MOST = 2.0**-100, 2.0**100
+"""Between them a number has a reciprocal with all its digits."""
+_LOG2_E = 1.4426950408889634
+
+_CANDIDATES = (math.ExpOp, math.Exp2Op, math.TanhOp, math.SqrtOp, arith.DivfOp)
+_POSITIVE = (math.AbsFOp, math.ExpOp, math.Exp2Op, math.SqrtOp, math.RsqrtOp)
+_PASSED = (
+    *(arith.MulfOp, arith.DivfOp, arith.NegfOp, math.AbsFOp, math.SqrtOp, math.RsqrtOp),
+    *(arith.MaximumfOp, arith.MinimumfOp, arith.MaxnumfOp, arith.MinnumfOp, ShuffleOp),
+)
+"""Ops whose result has about the relative error of an operand."""
+_Source = memref.AllocaOp | BlockArgument
+
+
+class ApproximateRoundedPass(FunctionPass):
+    """The pass `approximate-rounded`; see the module docstring."""
+
+    name = "approximate-rounded"
+
+    def change(self, module: ModuleOp) -> Change:
+        return approximate_rounded
+
+
+def approximate_rounded(function: func.FuncOp) -> None:
+    """Set the flags in one kernel."""
+    candidates = [op for op in all_ops(function) if isinstance(op, _CANDIDATES) and op.results[0].type == f32]
+    if not any(isinstance(op.result.type, Float16Type | BFloat16Type) for op in ops_of(function, arith.TruncFOp)):
+        return
+    values = _Values(function)
+    rounded = [op for op in candidates if values.is_rounded(op.results[0])]
+    by_reciprocal = [op for op in rounded if isinstance(op, arith.DivfOp) and _has_reciprocal(op.rhs)]
+    for op in rounded:
+        flags = [arith.FastMathFlag.APPROX_FUNC]
+        flags += [arith.FastMathFlag.ALLOW_RECIP] if op in by_reciprocal else []
+        chosen = _as_power_of_two(op) if isinstance(op, math.ExpOp) else op
+        chosen.properties["fastmath"] = arith.FastMathFlagsAttr(flags)
+
+
+def _as_power_of_two(op: math.ExpOp) -> math.Exp2Op:
+    factor = arith.ConstantOp(FloatAttr(_LOG2_E, f32))
+    scaled = arith.MulfOp(op.operand, factor.result)
+    power = math.Exp2Op(scaled.result)
+    Rewriter.insert_op([factor, scaled], InsertPoint.before(op))
+    Rewriter.replace_op(op, power)
+    return power
+
+
+class _Values:
+    """What is known of the numbers of a kernel. Those that an array of its own has one after the other, or a loop
+    carries, are told by all that are stored there."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        self._stored: dict[_Source, list[SSAValue]] = {}
+        for op in all_ops(function):
+            if isinstance(op, memref.AllocaOp) and (stored := _stored(op)) is not None:
+                self._stored[op] = stored
+            elif isinstance(op, scf.ForOp):
+                last = op.body.block.last_op
+                assert last is not None
+                for argument, first, next_ in zip(op.body.block.args[1:], op.iter_args, last.operands, strict=True):
+                    self._stored[argument] = [first, next_]
+        # The largest set in which nothing is negative unless something outside of it is.
+        self._positive = set(self._stored)
+        while negative := {s for s in self._positive if not all(map(self._is_positive, self._stored[s]))}:
+            self._positive -= negative
+
+    def is_rounded(self, value: SSAValue) -> bool:
+        """Whether all that becomes of a number is rounded, with the relative error that it has."""
+        pending, seen = [value], set[SSAValue]()
+        while pending:
+            value = pending.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            for use in value.uses:
+                results = self._results(use.operation, value)
+                if results is None:
+                    return False
+                pending += results
+        return True
+
+    def _results(self, op: Operation, value: SSAValue) -> list[SSAValue] | None:
+        """What has the relative error of `value` by an op; None where there may be more of it."""
+        if isinstance(op, arith.TruncFOp):
+            return [] if isinstance(op.result.type, Float16Type | BFloat16Type) else None
+        if isinstance(op, _PASSED):
+            return [op.results[0]]
+        if isinstance(op, arith.SelectOp):
+            return [op.result] if value is not op.cond else None
+        if isinstance(op, arith.AddfOp):
+            return [op.result] if all(map(self._is_positive, op.operands)) else None
+        if isinstance(op, memref.StoreOp):
+            owner = op.memref.owner
+            return list(_loaded(owner)) if isinstance(owner, memref.AllocaOp) and owner in self._stored else None
+        if isinstance(op, scf.ForOp):
+            number = list(op.iter_args).index(value) if value in op.iter_args else None
+            return None if number is None else [op.body.block.args[1 + number], op.results[number]]
+        if isinstance(op, scf.YieldOp) and isinstance(loop := op.parent_op(), scf.ForOp):
+            number = list(op.operands).index(value)
+            return [loop.body.block.args[1 + number], loop.results[number]]
+        return None
+
+    def _is_positive(self, value: SSAValue) -> bool:
+        """Whether a number is known not to be negative, unless it is NaN."""
+        op = value.owner
+        if isinstance(value, BlockArgument):
+            return value in self._positive
+        if isinstance(op, arith.ConstantOp):
+            return isinstance(op.value, FloatAttr) and op.value.value.data >= 0
+        if isinstance(op, _POSITIVE):
+            return True
+        if isinstance(op, arith.MulfOp) and op.lhs is op.rhs:
+            return True
+        if isinstance(op, arith.AddfOp | arith.MulfOp | arith.DivfOp | ShuffleOp | arith.ExtFOp):
+            return all(self._is_positive(operand) for operand in op.operands if operand.type == value.type)
+        if isinstance(op, arith.SelectOp):
+            return self._is_positive(op.lhs) and self._is_positive(op.rhs)
+        if isinstance(op, arith.MaximumfOp):
+            return self._is_positive(op.lhs) or self._is_positive(op.rhs)
+        if isinstance(op, memref.LoadOp):
+            return isinstance(op.memref.owner, memref.AllocaOp) and op.memref.owner in self._positive
+        if isinstance(op, scf.ForOp):
+            return op.body.block.args[1 + list(op.results).index(value)] in self._positive
+        return False
+
+
+def _stored(array: memref.AllocaOp) -> list[SSAValue] | None:
+    """What is stored in an array of f32 that is only read and written element by element."""
+    if array.memref.type.element_type != Float32Type():
+        return None
+    users = [use.operation for use in array.memref.uses]
+    if not all(isinstance(user, memref.LoadOp | memref.StoreOp) for user in users):
+        return None
+    return [user.value for user in users if isinstance(user, memref.StoreOp)]
+
+
+def _loaded(array: memref.AllocaOp) -> Iterator[SSAValue]:
+    return (use.operation.res for use in array.memref.uses if isinstance(use.operation, memref.LoadOp))
+
+
+def _has_reciprocal(value: SSAValue) -> bool:
+    """Whether a number is known to be neither large nor small."""
+    low, high = _limits(value)
+    return low >= _LEAST and high <= _MOST
+
+
+def _limits(value: SSAValue) -> tuple[float, float]:
+    """Between which numbers a value is, unless it is NaN."""
+    op = value.owner
+    if isinstance(op, arith.ConstantOp) and isinstance(op.value, FloatAttr):
+        return op.value.value.data, op.value.value.data
+    if isinstance(op, math.AbsFOp):
+        return 0.0, inf
+    if isinstance(op, math.ExpOp | math.Exp2Op):
+        return 0.0, 1.0 if _limits(op.operand)[1] <= 0 else inf
+    if isinstance(op, arith.NegfOp):
+        low, high = _limits(op.operand)
+        return -high, -low
+    if isinstance(op, arith.AddfOp):
+        (a, b), (c, d) = _limits(op.lhs), _limits(op.rhs)
+        return a + c, b + d
+    if isinstance(op, arith.SelectOp):
+        (a, b), (c, d) = _limits(op.lhs), _limits(op.rhs)
+        return min(a, c), max(b, d)
+    return -inf, inf
