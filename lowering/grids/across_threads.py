@@ -1,14 +1,15 @@
 """What the threads of a block have of a reduction, combined: in all of them, in the same order whoever runs first.
 
 Along lanes the values are exchanged by shuffles. Along warps and blocks of threads each of them writes its own to
-shared memory, and behind a barrier all read what there is, in order."""
+shared memory, and behind a barrier all read what there is: the lanes of a warp each another part, which they exchange,
+or, where they have different results, each all parts, in order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
 
-from xdsl.dialects import gpu
+from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import SSAValue
 
@@ -16,8 +17,8 @@ from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
 from tenon.lowering.grids.thread_code import SHARED, Registers, ThreadCode
 from tenon.lowering.kernels.statement import element_type
-from tenon.lowering.loop_ir.builder import Position, Steps
-from tenon.lowering.steps.nest import THREADS, Bind, Loop, NestStatement
+from tenon.lowering.loop_ir.builder import INDEX, Position, Steps
+from tenon.lowering.steps.nest import THREADS, Bind, Loop, Nest, NestStatement
 
 Values = list[SSAValue]
 Combine = Callable[[Values, Values], Values]
@@ -55,15 +56,24 @@ def all_threads(code: ThreadCode, arrays: Sequence[Registers], across: Sequence[
     if distances := _distances(code, lanes):
 
         def exchange() -> None:
-            values = load(code, arrays)
-            for distance in distances:
-                others = [shuffled(code, value, distance) for value in values]
-                values = combine(values, others)
-            store(code, arrays, values)
+            store(code, arrays, _exchanged(code, load(code, arrays), distances, combine))
 
         code.over(arrays[0].loops, exchange)
     if any(loop.bind is not Bind.LANE and loop.extent > 1 for loop in across):
         _through_shared(code, arrays, across, combine)
+
+
+def _exchanged(code: ThreadCode, values: Values, distances: Sequence[int], combine: Combine) -> Values:
+    """What lanes have together, each of which exchanges `values` with those at these distances in turn."""
+    for distance in distances:
+        values = combine(values, [shuffled(code, value, distance) for value in values])
+    return values
+
+
+def _share_result(nest: Nest, across: Sequence[Loop]) -> bool:
+    """Whether all lanes of a warp want the same result."""
+    lanes = nest.bound(Bind.LANE)
+    return prod(loop.extent for loop in lanes) == nest.machine.warp and all(loop in across for loop in lanes)
 
 
 def _distances(code: ThreadCode, lanes: Sequence[Loop]) -> list[int]:
@@ -103,10 +113,17 @@ def _through_shared(code: ThreadCode, arrays: Sequence[Registers], across: Seque
     code.when(leader, lambda: code.over(arrays[0].loops, write))
     code.builder.add(gpu.BarrierOp())
 
+    def slot_values(at: Position) -> Values:
+        place = [code.builder.index(at), *code.register(arrays[0]), other]
+        return [code.load(slot, place) for slot in slots]
+
     def read() -> None:
-        def slot_values(at: Position) -> Values:
-            place = [code.builder.index(at), *code.register(arrays[0]), other]
-            return [code.load(slot, place) for slot in slots]
+        if 2 < count <= nest.machine.warp and count & (count - 1) == 0 and _share_result(nest, across):
+            lane, size = code.builder.index(code.lane()), code.builder.index_constant(count)
+            own_slot = Position(((code.builder.pure(arith.RemUIOp, (lane, size), INDEX), 1),))
+            distances = [1 << step for step in range(count.bit_length() - 1)]
+            store(code, arrays, _exchanged(code, slot_values(own_slot), distances, combine))
+            return
 
         def step(at: Position, carried: list[SSAValue]) -> Sequence[SSAValue]:
             return combine(carried, slot_values(at))

@@ -20,7 +20,7 @@ from tenon.lowering.kernels.selection import Selection, slice_of
 from tenon.lowering.loop_ir.builder import INDEX, Position
 from tenon.lowering.steps.nest import Loop, NestStatement
 
-_LESS, _NOT_LESS = 2, 5  # predicates of arith.cmpi: slt, sge
+_NOT_LESS, _BELOW = 5, 6  # predicates of arith.cmpi: sge, ult
 
 
 class SelectionCode:
@@ -85,15 +85,12 @@ class SelectionCode:
 
     def _better(self, first: Values, second: Values) -> Values:
         (value, place), (other, other_place) = first, second
-        is_worse = self._condition(value, other)
-        is_first = self._compare(_LESS, other_place, place)
-        met = self._compare(_NOT_LESS, other_place, self._number(0))
+        # Where nothing was met, the place comes last, and any value that was met is better than the initial one.
+        is_first = self._compare(_BELOW, other_place, place)
         true = self.code.constant(IntegerAttr(1, i1), i1)
-        wins_tie = self._and(self._and(is_first, met), self._of(arith.XOrIOp, is_worse, true))
-        # Nothing met at all loses to whatever was, however equal it is to the initial value.
-        none = self._compare(_LESS, place, self._number(0))
-        better = self._of(arith.OrIOp, self._condition(other, value), wins_tie)
-        takes = self._and(met, self._of(arith.OrIOp, better, none))
+        is_no_worse = self._of(arith.XOrIOp, self._condition(value, other), true)
+        wins_tie = self._of(arith.AndIOp, is_first, is_no_worse)
+        takes = self._of(arith.OrIOp, self._condition(other, value), wins_tie)
         return [self._select(takes, other, value), self._select(takes, other_place, place)]
 
     def _condition(self, new: SSAValue, best: SSAValue) -> SSAValue:
@@ -108,9 +105,6 @@ class SelectionCode:
 
     def _number(self, number: int) -> SSAValue:
         return self.code.constant(IntegerAttr(number, self._place), self._place)
-
-    def _and(self, first: SSAValue, second: SSAValue) -> SSAValue:
-        return self._of(arith.AndIOp, first, second)
 
     def _of(self, op_type: type[Operation], *operands: SSAValue) -> SSAValue:
         types: tuple[Attribute, ...] = (operands[0].type,)
