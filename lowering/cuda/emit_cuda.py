@@ -183,7 +183,10 @@ def emit_for(writer: KernelWriter, op: scf.ForOp) -> None:
         writer.declare(result, writer.names[initial])
     for carried, result in zip(body.args[1:], op.results, strict=True):
         writer.names[carried] = writer.names[result]
-    if (pragma := next((text for name, text in UNROLLING.items() if name in op.attributes), None)) is not None:
+    number = op.attributes.get("unroll")
+    if isinstance(number, IntegerAttr):
+        writer.line(f"#pragma unroll {number.value.data}")
+    elif (pragma := next((text for name, text in UNROLLING.items() if name in op.attributes), None)) is not None:
         writer.line(pragma)
     kind, variable = writer.type(body.args[0].type), writer.name(body.args[0])
     lower, upper, step = (writer.names[bound] for bound in (op.lb, op.ub, op.step))

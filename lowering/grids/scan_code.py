@@ -24,6 +24,10 @@ from tenon.lowering.loop_ir.builder import INDEX, Position, Steps
 from tenon.lowering.steps.nest import THREADS, Loop, NestStatement
 from tenon.lowering.steps.scan_loops import ScanLoops
 
+STATES_AT_A_TIME = 4
+"""Those of warps that a thread loads before it uses them. All of 16 in each of four parts leave room for one block of
+512 threads where three could be."""
+
 Body = Callable[[Sequence[SSAValue]], list[SSAValue]]
 
 
@@ -202,6 +206,7 @@ class ScanCode:
             return [*self._select(is_own, running, start), *combined]
 
         found = self.code.builder.sequential(Steps(0, warps.extent), [*first, *first], add)
+        self.code.mark_unrolled(warps.extent, STATES_AT_A_TIME)
         return found[:count], found[count:]
 
     def _first_of(self, warp: Position | None) -> dict[str, Position]:

@@ -36,7 +36,7 @@ REGISTERS = IntegerAttr(5, i64)
 SHARED = IntegerAttr(3, i64)
 """The memory space of what the threads of a block share."""
 UNROLL = "unroll"
-"""The attribute of an `scf.for` whose iterations are to be separate code."""
+"""The attribute of an `scf.for` whose iterations are to be separate code; a number, if so many of them at a time."""
 ROLLED = "rolled"
 """The attribute of one whose iterations are not to be."""
 
@@ -222,16 +222,17 @@ class ThreadCode:
         if first.written_out or first.rotated:
             self.mark_unrolled(first.extent)
 
-    def mark_unrolled(self, extent: int) -> None:
-        """Have the iterations of the loop that was just written be separate code; one iteration is no loop."""
+    def mark_unrolled(self, extent: int, at_a_time: int | None = None) -> None:
+        """Have the iterations of the loop that was just written be separate code, or so many at a time, lest registers
+        have what all of them load; one iteration is no loop."""
         if extent > 1:
-            self.mark(UNROLL)
+            self.mark(UNROLL, UnitAttr() if at_a_time is None else IntegerAttr(at_a_time, i64))
 
-    def mark(self, attribute: str) -> None:
+    def mark(self, attribute: str, value: Attribute | None = None) -> None:
         """Give the loop that was just written an attribute; one iteration is no loop."""
         loop = self.builder.block.last_op
         if isinstance(loop, scf.ForOp):
-            loop.attributes[attribute] = UnitAttr()
+            loop.attributes[attribute] = value or UnitAttr()
 
     @contextmanager
     def at(self, positions: dict[str, Position]) -> Generator[None]:
