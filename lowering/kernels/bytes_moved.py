@@ -154,11 +154,16 @@ def _places(access: Access, extents: Sequence[int]) -> Places:
 
 
 def _indices(subscript: Subscript, size: int, extents: Sequence[int]) -> Mask:
-    values = np.array([subscript.constant])
-    for loop, factor in subscript.factors.items():
-        values = np.unique(np.add.outer(values, factor * np.arange(extents[loop])))
+    """The indices that a subscript has: a run, for the longest loop, from each place that the others lead to."""
+    factors = sorted(((extents[loop], factor) for loop, factor in subscript.factors.items()), reverse=True)
+    count, step = factors[0] if factors else (1, 1)
+    starts = np.array([subscript.constant])
+    for extent, factor in factors[1:]:
+        starts = np.unique(np.add.outer(starts, factor * np.arange(extent)))
     mask = np.zeros(size, np.bool_)
-    mask[values] = True
+    for start in starts.tolist():
+        ends = sorted((start, start + step * (count - 1)))
+        mask[ends[0] : ends[1] + 1 : abs(step) or 1] = True
     return mask
 
 
@@ -211,10 +216,12 @@ def _counted(shape: tuple[int, ...], touches: Sequence[tuple[bool, Places]]) -> 
 
 def _classes(size: int, masks: Sequence[Mask]) -> tuple[Numbers, Numbers]:
     """The indices of a dimension that no mask tells apart: one of each class, and how many are in it."""
+    partial = [mask for mask in masks if not mask.all()]
+    if not partial:  # as they mostly are, of however many elements
+        return np.zeros(min(size, 1), np.int64), np.full(min(size, 1), size)
     label = np.zeros(size, np.int64)
-    for mask in masks:
-        if not mask.all():
-            label = np.unique(2 * label + mask, return_inverse=True)[1]
+    for mask in partial:
+        label = np.unique(2 * label + mask, return_inverse=True)[1]
     _, first, count = np.unique(label, return_index=True, return_counts=True)
     return first, count
 
