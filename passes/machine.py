@@ -180,6 +180,10 @@ class Gpu:
     """Cycles a second."""
     lanes: int = 64
     """Multiply-adds of f32 that a multiprocessor begins in a cycle."""
+    schedulers: int = 4
+    """Instructions that a multiprocessor begins in a cycle, each for all threads of a warp."""
+    special: int = 16
+    """Reciprocals, exponentials and the like, and slow conversions, that it begins in a cycle."""
     double_lanes: int = 2
     """The same of f64."""
     products: int = 512

@@ -84,12 +84,13 @@ def _report(before: ModuleOp | None, built: Built, gpu: Gpu) -> str:
     the module `before`."""
     from tenon.lowering.kernels.bytes_moved import bytes_moved
     from tenon.lowering.kernels.operations import operations_of
-    from tenon.runtime.cuda.disassembly import disassembler, instruction_counts
+    from tenon.runtime.cuda.disassembly import disassembler, executed_counts, instruction_counts
     from tenon.runtime.cuda.report import as_table, report
 
     moved = bytes_moved(before.clone()) if before is not None else ()
     operations = operations_of(before) if before is not None else {}
     compiled, program = built.compiled, disassembler() if built.compiled.cubin else None
     instructions = instruction_counts(compiled.cubin, program) if program is not None else None
-    found = report(built.mapped, compiled.kernels, moved, operations, instructions, built.serialised, gpu)
+    executed = executed_counts(compiled.cubin, program) if program is not None else {}
+    found = report(built.mapped, compiled.kernels, moved, operations, instructions, executed, built.serialised, gpu)
     return as_table(found, gpu)

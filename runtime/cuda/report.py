@@ -46,6 +46,9 @@ TELLING = (
 )
 """Instructions that show which way a kernel goes; all others are in the total."""
 
+SPECIAL = ("MUFU", "F2F", "FCHK", "I2F", "F2I", "POPC", "FLO")
+"""Instructions of the units for special functions."""
+
 FORMS = {MmaSyncOp: "mma.sync", WarpgroupMmaOp: "wgmma", type(None): "no matrix instructions"}
 """How products of matrices are done, by the op that does them."""
 
@@ -85,11 +88,13 @@ def predict(
     rate: int | None = None,
     copied: int = 0,
     lanes: int | None = None,
+    executed: Counter[str] | None = None,
 ) -> tuple[float, str]:
     """Seconds that a launch takes at least, and by which limit: `resident` blocks of `threads` on a multiprocessor,
     which begins `rate` multiply-adds in a cycle by instructions that do not wait for one another; without a rate,
     `lanes` (those of f32, if none are given), and each thread waits for its own. A block has an access of each thread
-    under way, or `copied` bytes that none waits for."""
+    under way, or `copied` bytes that none waits for. What each thread has `executed`, if it is known, is begun at the
+    rates of a multiprocessor's schedulers and of its units for special functions."""
     at_once = min(blocks, resident * gpu.multiprocessors)
     active = at_once * threads
     if not active:
@@ -102,6 +107,11 @@ def predict(
     }
     if rate is None:
         limits["arithmetic latency"] = operations / active * gpu.dependent / gpu.clock
+    if executed is not None:
+        special = sum(count for name, count in executed.items() if name.partition(".")[0] in SPECIAL)
+        threads_each = blocks * threads / busy / gpu.clock
+        limits["instructions"] = threads_each * executed.total() / (gpu.schedulers * gpu.warp)
+        limits["special functions"] = threads_each * special / gpu.special
     bound = max(limits, key=lambda name: limits[name])
     return limits[bound], bound
 
@@ -134,11 +144,13 @@ def report(
     moved: Sequence[Moved],
     operations: Mapping[str, int],
     instructions: Mapping[str, Counter[str]] | None,
+    executed: Mapping[str, Counter[str]],
     serialised: Mapping[str, str],
     gpu: Gpu,
 ) -> tuple[KernelReport, ...]:
     """A report for each kernel of a grid-mapped `module`, from what compiling it and counting before it found;
-    `serialised` has the remarks on kernels in another form."""
+    `executed` has what threads execute, of kernels of which that is known, and `serialised` the remarks on kernels in
+    another form."""
     by_kernel = {kernel.kernel: (kernel.read // kernel.calls, kernel.written // kernel.calls) for kernel in moved}
     result: list[KernelReport] = []
     for function in kernels(module):
@@ -155,7 +167,8 @@ def report(
             rate = rate_of(function, gpu)
             copied = uses.shared if ops_of(function, DeviceAsyncCopyOp, TmaAsyncLoadOp) else 0
             lanes = lanes_of(function, gpu)
-            seconds, bound = predict(gpu, blocks, threads, resident, sum(bytes_), count, rate, copied, lanes)
+            known = executed.get(name)
+            seconds, bound = predict(gpu, blocks, threads, resident, sum(bytes_), count, rate, copied, lanes, known)
         result.append(
             KernelReport(
                 name=name,

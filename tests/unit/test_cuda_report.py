@@ -118,6 +118,35 @@ def test_instructions_of_a_disassembly() -> None:
     assert counts == {"kernel_0": Counter({"LDG.E.128": 2, "LDC": 1}), "kernel_1": Counter({"EXIT": 1})}
 
 
+def test_what_threads_execute_is_counted_where_there_is_no_loop() -> None:
+    text = """
+\t.section\t.text.straight,"ax",@progbits
+        /*0000*/              @!P0 EXIT ;
+        /*0010*/              @P1 BRA `(.L_x_0) ;
+        /*0020*/                   MUFU.RCP R4, R2 ;
+.L_x_0:
+        /*0030*/                   EXIT ;
+.L_x_1:
+        /*0040*/                   BRA `(.L_x_1) ;
+\t.section\t.text.repeated,"ax",@progbits
+.L_x_2:
+        /*0000*/                   FADD R4, R4, R2 ;
+        /*0010*/              @P0 BRA `(.L_x_2) ;
+        /*0020*/                   EXIT ;
+"""
+    executed = disassembly._executed(text)
+    assert executed == {"straight": Counter({"EXIT": 2, "BRA": 1, "MUFU.RCP": 1})}
+
+
+@pytest.mark.parametrize(
+    ("executed", "bound"), [({"FFMA": 1280}, "instructions"), ({"MUFU.EX2": 160, "FFMA": 1}, "special functions")]
+)
+def test_instructions_bound_a_prediction(executed: dict[str, int], bound: str) -> None:
+    """A multiprocessor begins 128 in a cycle for as many threads, or 16 of the slow ones."""
+    found = predict(H100, 132 * 8, 256, 8, 16, 1, executed=Counter(executed))
+    assert found == (pytest.approx(8 * 256 * 10 / H100.clock), bound)
+
+
 @needs_nvrtc
 @pytest.mark.skipif(disassembly.disassembler() is None, reason="nvdisasm is not installed")
 def test_instructions_of_a_cubin() -> None:
