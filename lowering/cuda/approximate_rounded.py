@@ -1,8 +1,9 @@
 """`approximate-rounded`: allow approximations whose error is far below that of the rounding to f16 or bf16 behind them.
 
-Before: a grid-mapped module. After: in its kernels, exponentials, hyperbolic tangents, square roots and quotients in f32
-have the flag `afn` (exponentials as powers of two) where all that becomes of them is rounded to f16 or bf16, and no
-cancellation on the way makes their relative error larger: products, quotients, choices, and sums of what isn't negative.
+Before: a grid-mapped module. After: in its kernels, exponentials, hyperbolic tangents, square roots and quotients in
+f32 have the flag `afn` (exponentials as powers of two) where all that becomes of them is rounded to f16 or bf16, and no
+cancellation on the way makes their relative error larger: there are products, quotients, choices, and sums of what is
+not negative.
 A quotient has `arcp`, too, where the divisor is known to have a reciprocal that is neither 0 nor infinite.
 
 An instruction of the hardware then takes the place of ten to twenty: its error, 2^-20 at most (of exponentials 2^-17 at
@@ -16,7 +17,7 @@ from math import inf
 
 from xdsl.dialects import arith, func, math, memref, scf
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, FloatAttr, ModuleOp, f32
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
@@ -144,8 +145,8 @@ class _Values:
             return self._is_positive(op.lhs) or self._is_positive(op.rhs)
         if isinstance(op, memref.LoadOp):
             return isinstance(op.memref.owner, memref.AllocaOp) and op.memref.owner in self._positive
-        if isinstance(op, scf.ForOp):
-            return op.body.block.args[1 + list(op.results).index(value)] in self._positive
+        if isinstance(op, scf.ForOp) and isinstance(value, OpResult):
+            return op.body.block.args[1 + value.index] in self._positive
         return False
 
 
