@@ -202,6 +202,8 @@ class ArrayFunction(NativeCalls):
         settings = self.op.SIGNATURE.settings
         self._parameters = Parameters(function, tuple(settings))
         self._parameters.static |= {other for other, own in self.op.OTHER_NAMES.items() if own in settings}
+        self._meanings = frozenset([name for name, meaning in self.op.OTHER_NAMES.items() if callable(meaning)])
+        self._takes_several = any(operand.arity == "variadic" for operand in self.op.SIGNATURE.operands)
 
     @shows_user_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -210,11 +212,21 @@ class ArrayFunction(NativeCalls):
             return self._into(kwargs.pop("out"), args, kwargs)
         if insertion_point() is not None:
             return self._function(*args, **kwargs)
+        if kwargs and not self._meanings.isdisjoint(kwargs):  # they are calls of their own
+            operands, settings = self.op.bind(args, kwargs)
+            return self(*operands, **settings)
+        face = self._face_of(args)
+        return self._run(args, kwargs) if face is None else face(self, args, kwargs)
+
+    def _face_of(self, args: tuple[Any, ...]) -> Any:
+        """What calls the function on operands of which one has a class that decides so."""
         for operand in args:
             face = getattr(type(operand), "__tenon_function__", None)
             if face is not None:
-                return face(self, args, kwargs)
-        return self._run(args, kwargs)
+                return face
+            if self._takes_several and type(operand) in (list, tuple) and (face := self._face_of(tuple(operand))):
+                return face
+        return None
 
     def _into(self, out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         face = getattr(type(out), "__tenon_out__", None)

@@ -143,13 +143,21 @@ def _method(name: str) -> Callable[..., Any] | None:
 
 def run(new: Callable[[Any], Any], function: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """The function of an op, called on tensors among others; `new` makes a tensor of an array."""
-    arrays = [given._array if isinstance(given, Stored) else given for given in args]
+    arrays = [given._array if isinstance(given, Stored) else _bare(given) for given in args]
     named = {name: v._array if isinstance(v, Stored) else v for name, v in settings.items()} if settings else settings
     result = function(*arrays, **named)
     made = tuple(map(new, result)) if isinstance(result, tuple) else (new(result),)
-    if wants_gradient(args) or (settings and wants_gradient(settings.values())):
+    groups = [given for given in args if type(given) in (list, tuple)]
+    if wants_gradient(args) or any(map(wants_gradient, groups)) or wants_gradient(settings.values()):
         record_op(function.op, args, settings, made)
     return made if isinstance(result, tuple) else made[0]
+
+
+def _bare(given: Any) -> Any:
+    """What is given beside tensors: of several operands in a list or a tuple, the arrays."""
+    if type(given) not in (list, tuple):
+        return given
+    return type(given)([one._array if isinstance(one, Stored) else one for one in given])
 
 
 _SIMPLE: dict[Any, Call] = {}

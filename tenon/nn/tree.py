@@ -57,7 +57,13 @@ class Slot:
 def _rank(module: ModuleTree, item: tuple[str, Any]) -> int:
     """Where what is in an attribute comes: the module's own parameters, its buffers, and what modules in it have."""
     name, value = item
-    return 1 if name in module.buffer_names else 2 * any(True for _ in _modules_in("", value))
+    return 1 if name in module.buffer_names else 2 * _holds_module(value)
+
+
+def _holds_module(value: Any) -> bool:
+    if isinstance(value, list | tuple | dict):
+        return any(map(_holds_module, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, ModuleTree)
 
 
 def _slots(

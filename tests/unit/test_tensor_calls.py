@@ -60,6 +60,9 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "setting": lambda library, x, __: library.sum(x, axis=0),
     "parts": lambda _, x, y: x[1:] * y[:-1],
     "transposed": lambda _, x, y: x.T * y,
+    "several operands": lambda library, x, y: library.cat([x, y], 1),
+    "a tuple of operands": lambda library, x, y: library.stack((x, x * y), 0),
+    "with a factor": lambda _, x, y: x.add(y, alpha=0.5),
     "several results": lambda library, x, _: (library.top_k if library is tenon else library.topk)(x, 2)[0],
 }
 
