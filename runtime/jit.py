@@ -110,10 +110,10 @@ class JitFunction(NativeCalls):
 
         What depends on them alone is computed once for each kind of call, when the first one is compiled, and kept,
         once for all kinds that need the same: the weights of a convolution as its kernel wants them, the scale of a
-        norm. The arrays must not be changed from then on, which would not be noticed in all places. There are no
-        gradients with respect to them; `grad` and `vmap` of the other arguments work. Raises `TypeError` for a traced
-        value, for parameters that can be learned, for an argument that is donated, and for one that the function does
-        not have.
+        norm. Arrays must not be changed from then on, which would not be noticed in all places; of tensors, such as the
+        parameters of a module that is learned, there are copies, which stay as they are. There are no gradients with
+        respect to what is frozen; `grad` and `vmap` of the other arguments work. Raises `TypeError` for a traced value,
+        for an argument that is donated, and for one that the function does not have.
         """
         args, kwargs = self._frozen.joined(self.name, args, kwargs)
         made = copy.copy(self)
