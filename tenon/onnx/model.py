@@ -271,7 +271,10 @@ class Model:
                 more = needs.names - known
                 if missing := sorted(name for name in more if name not in available):
                     shown = ", ".join(map(repr, missing))
-                    raise OnnxError(f"{self.name}: {needs}; no value of {shown} is given") from None
+                    raise OnnxError(
+                        f"{self.name}: {needs}; no value of {shown} is given, as where it is traced: call the model on "
+                        "arrays, outside of jit and grad"
+                    ) from None
                 known |= more
 
     def _traced(self, arguments: Arguments) -> tuple[Traced, frozenset[str]]:

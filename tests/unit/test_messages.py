@@ -59,6 +59,7 @@ MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: tenon.rand((2**70,)), ValueError, "tenon.rand: shape is (1180591620717411303424,), of more elements than"),
     (lambda: tenon.tensor(X).split(0), ValueError, "split: the size of parts is 0 where 1 or more is needed"),
     (lambda: tenon.tensor(X).split((2, 2)), ValueError, "split: parts of the sizes [2, 2] do not make up axis 0"),
+    (lambda: tenon.min(X, X), TypeError, "tenon.min: axis is a tensor; that of two, element by element, is"),
     (lambda: nn.Liner, AttributeError, "module 'tenon.nn' has no attribute 'Liner', did you mean 'Linear'"),
     (lambda: tenon.optim.Adm, AttributeError, "module 'tenon.optim' has no attribute 'Adm', did you mean 'Adam'"),
     (lambda: tenon.data.DataLoadr, AttributeError, "did you mean 'DataLoader'"),

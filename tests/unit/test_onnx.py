@@ -202,7 +202,8 @@ def test_a_value_that_is_missing() -> None:
     with pytest.raises(OnnxError) as caught:
         load(reshaping()).trace((4, 3), (2,))
     assert str(caught.value) == (
-        "small: Reshape node 'change': shape: has to be known, and hangs on the value of 's'; no value of 's' is given"
+        "small: Reshape node 'change': shape: has to be known, and hangs on the value of 's'; no value of 's' is "
+        "given, as where it is traced: call the model on arrays, outside of jit and grad"
     )
     assert isinstance(load(reshaping()).trace((4, 3), np.array([3, 4])), Traced)
 

@@ -206,7 +206,7 @@ def test_results_that_are_too_large(given: onnx.NodeProto, value: Any, expected:
 
 def test_a_known_value_that_is_too_large() -> None:
     nodes = [node("ConstantOfShape", "n", "c"), node("NonZero", "c", "y")]
-    with pytest.raises(OnnxError, match="NonZero node 'y': the elements is too large"):
+    with pytest.raises(OnnxError, match="NonZero node 'y': the operand is too large"):
         load(model(nodes, {}, ["y"], {"n": np.array([2**33])})).trace()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import isinf, prod
 from typing import Any, ClassVar
 
+import numpy as np
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.irdl import operand_def, result_def, traits_def
@@ -128,6 +129,13 @@ class ExtremumOp(ReductionOp, OfTruthValues):
     start = setting(float, default=None)
     result = result_def(NUMERIC_TENSOR)
     HAS_IDENTITY: ClassVar[bool] = False
+
+    @classmethod
+    def bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        if len(args) > 1 and hasattr(args[1], "dtype") and not isinstance(args[1], np.integer):
+            other = f"tenon.{cls.COMBINE}(a, b)"
+            raise TypeError(f"{cls.name}: axis is a tensor; that of two, element by element, is {other}")
+        return super().bind(args, kwargs)
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:

@@ -123,7 +123,7 @@ def pad(node: Node, x: Operand, pads: Operand, value: Operand | None = None, axe
 @operator("NonZero", since=9)
 def nonzero(node: Node, x: Operand) -> np.ndarray[Any, Any]:
     """The indices (rank, count) of what is not 0: how many there are has to be known, so that `x` has to."""
-    return np.asarray(np.nonzero(np.atleast_1d(node.known(x, "the elements"))), np.int64)
+    return np.asarray(np.nonzero(np.atleast_1d(node.known(x, "the operand"))), np.int64)
 
 
 @operator("Compress", since=9)
@@ -139,7 +139,7 @@ def compress(node: Node, x: Operand, condition: Operand) -> Any:
 @operator("Unique", since=11)
 def unique(node: Node, x: Operand) -> Any:
     """The different elements (or slices along `axis`), in order or as they come first, and where they are."""
-    values = node.known(x, "the elements")
+    values = node.known(x, "the operand")
     axis = node.attribute("axis")
     found, first, inverse, counts = np.unique(values, True, True, True, axis=axis)
     inverse = inverse.reshape(-1)
