@@ -18,12 +18,12 @@ from xdsl.ir import SSAValue
 from tenon.lowering.grid_schedules.contractions import packed_results
 from tenon.lowering.grid_schedules.matrix_instructions import cut_rows, dealt_columns, is_asynchronous, packed_operand
 from tenon.lowering.grid_schedules.warpgroup_instructions import rows_of_warpgroups
-from tenon.lowering.steps.bind import BindLoop
+from tenon.lowering.steps.bind import DESCENDING, BindLoop
 from tenon.lowering.steps.contract import WGMMA, Contract
 from tenon.lowering.steps.contract_warpgroup import DEPTH
 from tenon.lowering.steps.nest import Nest, NestAccess
 from tenon.lowering.steps.pack import ASYNC, SHARED, Pack
-from tenon.lowering.steps.pieces import OnlineStep, PiecesStep
+from tenon.lowering.steps.pieces import OnlineStep, PiecesStep, has_longest_last
 from tenon.lowering.steps.pipeline import Pipeline
 from tenon.lowering.steps.products import MatrixProduct, matrix_instruction, matrix_product, warpgroup_instruction
 from tenon.lowering.steps.reorder import Reorder
@@ -218,8 +218,12 @@ class _WarpgroupSteps(_Steps):
         others = [axis for axis in nest.extents if axis not in (row, column, depth, head)]
         order = (*others, row, column, *dict.fromkeys((depth, head)))
         steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
+        steps += rows_of_warpgroups(row, QUERIES)
+        if has_longest_last(nest, row):
+            steps += [Reorder((f"{row}g", *others)), BindLoop(f"{row}g", "grid", order=DESCENDING)]
+        else:
+            steps.append(BindLoop(f"{row}g", "grid"))
         steps += [BindLoop(axis, "grid") for axis in others]
-        steps += [*rows_of_warpgroups(row, QUERIES), BindLoop(f"{row}g", "grid")]
         steps += [Split(column, KEYS, (f"{column}o", f"{column}b")), *dealt_columns(f"{column}b", column)]
         steps.append(Split(depth, DEPTH, (f"{depth}u", f"{depth}f")))
         steps += dealt_columns(head, head, like=f"{column}l")

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
+from math import e, inf, log2
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, i1, i64
@@ -15,10 +17,13 @@ from tenon.lowering.grids.thread_code import Registers
 from tenon.lowering.kernels.masked_range import Visible, visible_limits
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.loop_ir.builder import INDEX, Limits, Position, Span
-from tenon.lowering.steps.nest import THREADS, Loop, NestStatement, Pieces, VisibleAxes
+from tenon.lowering.steps.nest import THREADS, Loop, NestAccess, NestStatement, Pieces, VisibleAxes
 from tenon.lowering.steps.products import factor_of
 
 _EQUAL = 1  # the predicate oeq of arith.cmpf
+_LARGEST_SCALE = 2.0**60
+"""Of what elements are a multiple of: with larger ones, and their reciprocals, the multiple may be beyond f32's range
+where the element is not, or the other way round."""
 
 
 class PiecesCode(StatementCode):
@@ -113,7 +118,10 @@ class OnlineCode(PiecesCode):
         if not self._is_read(pieces.maximum, behind):
             # What is NaN has exponentials that are: the largest of the others is enough.
             _allow(pieces.maximum, arith.MaximumfOp, arith.FastMathFlag.NO_NANS)
-        return _Rows(self, pieces, pieces.maximum)
+        axis = self.nest.loop(pieces.loop).axis
+        place = pieces.maximum.outputs[0].place
+        exponentials = [s for s in self.nest.statements if axis in s.axes and any(_reads(a, place) for a in s.inputs)]
+        return _Rows(self, pieces, pieces.maximum, _unscale(pieces.maximum, exponentials, place))
 
     def _is_read(self, statement: NestStatement, others: Sequence[NestStatement]) -> bool:
         """Whether some of the `others` reads the result of a statement."""
@@ -143,10 +151,119 @@ def _keep_precision(statement: NestStatement) -> None:
         rounding = op.operands[0].owner if isinstance(op, arith.ExtFOp) else None
         if isinstance(rounding, arith.TruncFOp) and rounding.input.type == op.results[0].type:
             op.results[0].replace_all_uses_with(rounding.input)
-    for op in reversed(ops):
-        if isinstance(op, arith.ExtFOp | arith.TruncFOp) and not any(result.uses for result in op.results):
+    _erase_unused(statement)
+
+
+def _erase_unused(statement: NestStatement) -> None:
+    """Erase what a body computes and does not use."""
+    for op in reversed(list(statement.statement.body.ops)):
+        if op.results and not op.regions and not any(result.uses for result in op.results):
             op.detach()
             op.erase()
+
+
+def _reads(access: NestAccess, place: tuple[object, ...]) -> bool:
+    return access.access.is_used and access.place == place
+
+
+def _unscale(maximum: NestStatement, exponentials: Sequence[NestStatement], place: tuple[object, ...]) -> float | None:
+    """Where elements are a positive multiple of others, or -inf, and their exponentials approximations, find the
+    largest of these others, and take exponentials by one multiplication and addition for each; the multiple.
+
+        m = max x * c     e = exp(x * c - m)     ->     m = max x     e = exp2(x * d - m * d), d = c * log2 e
+    """
+    total = maximum.statement.body.last_op
+    assert total is not None
+    combined = total.operands[0].owner
+    if not isinstance(combined, arith.MaximumfOp):
+        return None
+    (number,) = [n for n, value in enumerate(combined.operands) if value not in maximum.statement.accumulators]
+    found = [_Exponential.of(statement, place) for statement in exponentials]
+    scales = {_scale(combined.operands[number]), *[known.scale if known is not None else None for known in found]}
+    scale = scales.pop()
+    if scales or scale is None:
+        return None
+    combined.operands[number] = _unscaled(combined.operands[number])
+    _erase_unused(maximum)
+    for known in found:
+        assert known is not None
+        known.rewrite(scale)
+    return scale
+
+
+@dataclass(frozen=True)
+class _Exponential:
+    """The exponential `op` of the distance of an element, a multiple of another one, from the largest one."""
+
+    statement: NestStatement
+    op: math.ExpOp
+    distance: arith.SubfOp
+    scale: float
+
+    @staticmethod
+    def of(statement: NestStatement, place: tuple[object, ...]) -> _Exponential | None:
+        """That of a statement, where it is one and may be approximated."""
+        ops = [op for op in statement.statement.body.ops if isinstance(op, math.ExpOp)]
+        arguments = zip(statement.statement.body.args, statement.inputs, strict=False)
+        largest = [argument for argument, access in arguments if _reads(access, place)]
+        for op in ops:
+            distance = op.operand.owner
+            if isinstance(distance, arith.SubfOp) and [distance.rhs] == largest and _is_approximate(op):
+                scale = _scale(distance.lhs)
+                return None if scale is None else _Exponential(statement, op, distance, scale)
+        return None
+
+    def rewrite(self, scale: float) -> None:
+        """Have it be of elements that are not multiplied, and of the largest of these."""
+        element, kind = _unscaled(self.distance.lhs), self.op.result.type
+        assert isinstance(kind, AnyFloat)
+        factor = arith.ConstantOp(FloatAttr(scale * log2(e), kind))
+        shift = arith.MulfOp(self.distance.rhs, factor)
+        negative = arith.NegfOp(shift)
+        distance = math.FmaOp(element, factor, negative)
+        power = math.Exp2Op(distance, fastmath=self.op.fastmath)
+        block = self.statement.statement.body
+        for op in (factor, shift, negative, distance, power):
+            block.insert_op_before(op, self.op)
+        self.op.result.replace_all_uses_with(power.result)
+        _erase_unused(self.statement)
+
+
+def _number(value: SSAValue) -> float | None:
+    """The constant that a value is."""
+    owner = value.owner
+    if isinstance(owner, arith.ExtFOp):
+        return _number(owner.input)
+    constant = owner.value if isinstance(owner, arith.ConstantOp) else None
+    return constant.value.data if isinstance(constant, FloatAttr) else None
+
+
+def _scale(value: SSAValue) -> float | None:
+    """The positive number that a value is a multiple of, if it is -inf wherever it is not one of that."""
+    owner = value.owner
+    if isinstance(owner, arith.MulfOp):
+        (scale, *others) = [n for operand in owner.operands if (n := _number(operand)) is not None] or [None]
+        return scale if scale is not None and not others and 1 / _LARGEST_SCALE < scale < _LARGEST_SCALE else None
+    if isinstance(owner, arith.SelectOp):
+        scales = {_scale(part) for part in (owner.lhs, owner.rhs) if _number(part) != -inf}
+        return scales.pop() if len(scales) == 1 else None
+    return None
+
+
+def _unscaled(value: SSAValue) -> SSAValue:
+    """What is multiplied, or -inf, of a value that `_scale` knows."""
+    owner = value.owner
+    if isinstance(owner, arith.MulfOp):
+        return next(operand for operand in owner.operands if _number(operand) is None)
+    if not isinstance(owner, arith.SelectOp) or owner.parent is None:
+        return value  # -inf
+    chosen = arith.SelectOp(owner.cond, _unscaled(owner.lhs), _unscaled(owner.rhs))
+    owner.parent.insert_op_before(chosen, owner)
+    return chosen.result
+
+
+def _is_approximate(op: math.ExpOp) -> bool:
+    return arith.FastMathFlag.APPROX_FUNC in op.fastmath.data
 
 
 class Sums:
@@ -176,8 +293,9 @@ class Sums:
 class _Rows(Sums):
     """The same beside the largest elements."""
 
-    def __init__(self, writer: StatementCode, pieces: Pieces, maximum: NestStatement) -> None:
-        self._maximum = maximum.outputs[0]
+    def __init__(self, writer: StatementCode, pieces: Pieces, maximum: NestStatement, scale: float | None) -> None:
+        """With a `scale`, elements are that times what the largest is found of."""
+        self._maximum, self._scale = maximum.outputs[0], scale
         code = writer.code
         element = element_type(self._maximum.access.buffer)
         assert isinstance(element, AnyFloat)
@@ -191,7 +309,22 @@ class _Rows(Sums):
         super().__init__(writer, pieces)
 
     def results(self) -> dict[tuple[object, ...], Registers]:
+        if self._scale is not None:
+            self.code.over(self._largest.loops, self._multiply)
         return {self._maximum.place: self._largest, **self.sums}
+
+    def _multiply(self) -> None:
+        """Make of the largest number in a row the largest element."""
+        code, at = self.code, self.code.register(self._largest)
+        value = self._scaled(code.load(self._largest.memref, at), 1.0)
+        code.store(value, self._largest.memref, at)
+
+    def _scaled(self, value: SSAValue, unit: float) -> SSAValue:
+        element = element_type(self._largest.memref)
+        assert isinstance(element, AnyFloat)
+        assert self._scale is not None
+        factor = self.code.constant(FloatAttr(self._scale * unit, element), element)
+        return self.code.value(arith.MulfOp(value, factor))
 
     def meet(self, piece: Registers) -> None:
         """Go on to a piece whose largest elements are known."""
@@ -204,11 +337,18 @@ class _Rows(Sums):
             predicate: dict[str, Attribute] = {"predicate": IntegerAttr(_EQUAL, i64)}
             is_none = code.builder.pure(arith.CmpfOp, (now, self._none), i1, predicate)
             shown = code.value(arith.SelectOp(is_none, code.zero(kind), now))
-            factor = code.value(math.ExpOp(code.value(arith.SubfOp(before, shown))))
+            factor = self._power(code.value(arith.SubfOp(before, shown)))
             for array, value in ((self._largest, now), (self.shown, shown), (self._factor, factor)):
                 code.store(value, array.memref, at)
 
         code.over(self._largest.loops, row)
+
+    def _power(self, distance: SSAValue) -> SSAValue:
+        """The exponential of a distance of largest elements."""
+        if self._scale is None:
+            return self.code.value(math.ExpOp(distance))
+        flags = arith.FastMathFlagsAttr([arith.FastMathFlag.APPROX_FUNC])
+        return self.code.value(math.Exp2Op(self._scaled(distance, log2(e)), fastmath=flags))
 
     def prepare(self, total: Registers) -> None:
         """Multiply a sum by what its rows are worth now."""

@@ -112,6 +112,9 @@ class ThreadCode:
         else:
             places = self.digits(number, [loop.extent for loop in loops])
         for loop, place in zip(loops, places, strict=True):
+            if loop.descending:
+                last = self.builder.index_constant(loop.extent - 1)
+                place = self.builder.pure(arith.SubiOp, (last, place), INDEX)
             self.positions[loop.name] = Position(((place, 1),)) if loop.extent > 1 else Position()
 
     def _whole_warps(self, number: SSAValue, loops: Sequence[Loop]) -> list[SSAValue]:

@@ -4,6 +4,9 @@ its warps, or the lanes of a warp.
 Several loops may be bound alike: their iterations are numbered together, the last loop fastest. A reduction along a
 bound loop is combined across threads: along `lane` by shuffles, along `warp` and `block` in shared memory.
 
+With `order=descending` blocks have the iterations from the last one down: where these take longest, they are begun
+first, and none is left alone at the end.
+
 With `like=j`, the loop has the threads that loop `j` has, for statements that are not along the axis of that one: each
 thread has elements of both. A statement along both axes, or one that reduces the axis of the loop, has to be a
 contraction, whose instruction exchanges them.
@@ -18,6 +21,8 @@ from tenon.lowering.steps.nest import THREADS, Bind, Nest, replaced
 from tenon.lowering.steps.scan_loops import scanned_by
 from tenon.lowering.steps.step import Step
 
+DESCENDING = "descending"
+
 
 @dataclass(frozen=True)
 class BindLoop(Step):
@@ -28,6 +33,7 @@ class BindLoop(Step):
     loop: str
     to: str
     like: str = ""
+    order: str = ""
 
     def obstacle(self, nest: Nest) -> str | None:
         loop = nest.loop(self.loop)
@@ -36,6 +42,8 @@ class BindLoop(Step):
         if not loop.in_order:
             return f"loop {self.loop} is bound or written out"
         bind = Bind(self.to)
+        if self.order and (self.order != DESCENDING or bind is not Bind.GRID):
+            return f"blocks of a grid have the order {DESCENDING} or none"
         if self.like:
             return self._like_obstacle(nest, bind)
         if bind in THREADS and (threads := nest.count(*THREADS) * loop.extent) > nest.machine.largest_block:
@@ -61,4 +69,6 @@ class BindLoop(Step):
         return f"axis {loop.axis} has both loops" if loop.axis == other.axis else None
 
     def apply(self, nest: Nest) -> None:
-        nest.change(self.loop, replaced(nest.loop(self.loop), bind=Bind(self.to), like=self.like))
+        nest.change(
+            self.loop, replaced(nest.loop(self.loop), bind=Bind(self.to), like=self.like, descending=bool(self.order))
+        )

@@ -83,6 +83,8 @@ class Loop:
     bind: Bind | None = None
     like: str = ""
     """The loop that has the same threads for other statements."""
+    descending: bool = False
+    """Whether blocks have its iterations from the last one down."""
     unrolled: bool = False
     vector: bool = False
     stages: int = 1
@@ -336,7 +338,7 @@ class Nest:
         for loop in self.loops:
             marks = [mark for mark, holds in (("unrolled", loop.unrolled), ("vector", loop.vector)) if holds]
             how = [loop.bind.value] if loop.bind is not None else marks or ["in order"]
-            how += [f"as {loop.like}"] if loop.like else []
+            how += [f"as {loop.like}"] if loop.like else ["descending"] if loop.descending else []
             by = [known.instruction.name for known in self.contractions if known.depth.name == loop.name]
             how = by if loop.contracted else [*how, *by]
             if self.pieces is not None and self.pieces.loop == loop.name:

@@ -240,6 +240,17 @@ def _sums_along(statement: NestStatement, band: _AxisBand) -> bool:
     return bool({band.row, band.column} & set(statement.reduced))
 
 
+def has_longest_last(nest: Nest, row: str) -> bool:
+    """Whether later iterations along an axis go through more of another axis, as those below a
+    causal mask do."""
+    for axis in nest.extents:
+        found = _found(nest, axis)
+        visible = None if isinstance(found, str) else _visible(nest, axis, found[0])
+        if visible is not None and visible.row == row:
+            return visible.lower is None and visible.upper is not None
+    return False
+
+
 def _visible(nest: Nest, axis: str, largest: NestStatement) -> VisibleAxes | None:
     """The band outside of which elements are -inf, and their exponentials 0."""
     generic = largest.statement

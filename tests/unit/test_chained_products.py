@@ -130,6 +130,14 @@ def test_scores_are_nowhere_in_memory(name: str) -> None:
     assert "online(jo)" in steps_of(kernel)
     by = "wgmma" if "warpgroups" in name else "mma"
     assert {f"contract(kf, {by})", f"contract(ju, {by})"} < set(steps_of(kernel))
+    assert ("bind(ig, grid, order=descending)" in steps_of(kernel)) is (name == "causal_warpgroups")
+
+
+@needs_compiler
+def test_exponentials_are_of_multiples_at_once(executables: dict[str, ShimExecutable]) -> None:
+    """One multiplication and addition for each, where scores are a multiple or -inf; not where a mask is added."""
+    found = {name: executables[name].source.split('extern "C"')[1].count("fmaf(") for name in CASES}
+    assert [name for name, count in found.items() if not count] == ["added_mask"]
 
 
 @needs_compiler
@@ -198,6 +206,7 @@ def test_what_stays_in_kernels_of_its_own() -> None:
     [
         ("online(jo)", "", "is kept in registers along loop jo, which is not written out"),
         ("online(jo)", "online(ku)", "online(ku): 0 statements find the largest element along axis k, expected one"),
+        ("bind(ig, grid)", "bind(ig, grid, order=up)", "blocks of a grid have the order descending or none"),
         ("online(jo)", "online(ju)", "online(ju): loop ju is bound or written out"),
         ("bind(ml, lane, like=jl)", "bind(ml, lane, like=il)", "loops ml and il have 4 and 8 iterations"),
         ("bind(ml, lane, like=jl)", "bind(ml, lane, like=jo)", "loop jo is not bound to lanes of its own"),
