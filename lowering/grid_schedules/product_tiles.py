@@ -53,6 +53,8 @@ class Candidate:
     """Of a thread."""
     from_memory: float
     """The share of what blocks copy of operands that comes from memory: the rest is in a cache."""
+    resident: int
+    """Blocks that a multiprocessor has at a time."""
 
     @property
     def bound(self) -> str:
@@ -111,7 +113,7 @@ def candidate(nest: Nest, product: MatrixProduct, block: Block) -> Candidate:
     cycles["memory"] = sum(whole.values()) / rate
     cycles["latency"] = -(-blocks // (machine.multiprocessors * resident)) * (wait + max(each.values()) + stored)
     share = sum(whole.values()) / max(blocks * depth * (rows + columns) * size, 1)
-    return Candidate(rows, columns, blocks, cycles, block.threads, registers, min(share, 1))
+    return Candidate(rows, columns, blocks, cycles, block.threads, registers, min(share, 1), resident)
 
 
 def registers_of(product: MatrixProduct, block: Block) -> int:

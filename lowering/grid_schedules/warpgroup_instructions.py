@@ -116,16 +116,29 @@ def _steps(nest: Nest, product: MatrixProduct, copies: str) -> list[Step]:
         name = nest.name_of(access.buffer)
         steps.append(Pack(name, SHARED, at=outer, swizzle=max(SWIZZLES), copy=copies, panel=panel))
     steps += [*packed_results(nest, [access.buffer for access, _ in _operands(product)]), Contract(whole, WGMMA)]
+    if copies == BOXES:
+        return [*steps, *_roles(nest, product, tile, outer)]
     stages = _stages(nest, product)
-    steps += [Pipeline(outer, stages)] if stages > 1 else []
-    return [*steps, *_roles(nest, tile)] if copies == BOXES else steps
+    return [*steps, Pipeline(outer, stages)] if stages > 1 else steps
 
 
-def _roles(nest: Nest, tile: Candidate) -> list[Step]:
-    """Steps that say how many blocks there are, and how many registers who computes has."""
-    machine, steps = nest.machine, list[Step]()
-    if tile.blocks > machine.multiprocessors:
-        steps.append(Last(machine.multiprocessors))
+def _roles(nest: Nest, product: MatrixProduct, tile: Candidate, outer: str) -> list[Step]:
+    """Steps that say how many pieces are copied ahead at loop `outer`, how many blocks there are, and how many
+    registers who computes has. Where there are more tiles than blocks at a time, blocks last, and pieces of the next
+    tiles are copied ahead as well, as many as fit beside the other blocks of a multiprocessor."""
+    machine, stages, steps = nest.machine, _stages(nest, product), list[Step]()
+    at_a_time = machine.multiprocessors * tile.resident
+    lasts = tile.blocks > at_a_time
+    if lasts:
+        size = SPAN * (tile.rows + tile.columns)
+        fits = [
+            n for n in range(1, STAGES + 1) if machine.resident(tile.threads, tile.registers, n * size) >= tile.resident
+        ]
+        stages = max([stages, *fits])
+    if stages > 1:
+        steps.append(Pipeline(outer, stages))
+    if lasts:
+        steps.append(Last(at_a_time))
     first, computing = left_to_computing(nest, tile.threads, COPYING)
     if tile.registers > first:
         steps.append(Registers(COPYING, computing))
