@@ -15,7 +15,7 @@ from math import prod
 
 from tenon.lowering.grid_schedules.contractions import large_product, ordered, packed_results
 from tenon.lowering.grid_schedules.matrix_instructions import WARPS, dealt_columns, is_asynchronous
-from tenon.lowering.grid_schedules.product_tiles import Block, Candidate, candidate, ranked
+from tenon.lowering.grid_schedules.product_tiles import BESIDE_SUMS, Block, Candidate, candidate, ranked
 from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.contract import WGMMA, Contract
 from tenon.lowering.steps.contract_warpgroup import DEPTH, PART, ROWS, SPAN
@@ -42,8 +42,10 @@ LONG = 16
 """Operations on each element from which on it is: for all sums of a thread, it would be fetched again and again."""
 COPYING = 40
 """What each thread of those that copy boxes keeps, if they leave some to others: enough for addresses."""
+ALONE = 32
+"""What a thread that computes has beside its sums where these are all that is stored: it copies nothing."""
 GROUP = 8
-"""Tiles down the rows of the result that blocks take before they go on to the next columns."""
+"""About how many tiles down the rows of the result blocks take before they go on to the next columns."""
 
 
 def decide_warpgroup_boxes(nest: Nest) -> Sequence[Step] | str:
@@ -140,7 +142,9 @@ def _roles(nest: Nest, product: MatrixProduct, tile: Candidate, outer: str) -> l
     if lasts:
         steps.append(Last(at_a_time))
     first, computing = left_to_computing(nest, tile.threads, COPYING)
-    if tile.registers > first:
+    operands = [access.buffer for access, _ in _operands(product)]
+    others = len(packed_results(nest, operands))
+    if tile.registers - (BESIDE_SUMS - ALONE if others == 1 else 0) > first:
         steps.append(Registers(COPYING, computing))
     return steps
 
@@ -183,8 +187,10 @@ def _neighbours(nest: Nest, product: MatrixProduct, tile: Candidate) -> list[Ste
     row, column = f"{product.row}g", f"{product.column}g"
     down, across = (-(-nest.extents[a] // n) for a, n in ((product.row, tile.rows), (product.column, tile.columns)))
     grid = [BindLoop(row, "grid"), BindLoop(column, "grid")]
-    if down % GROUP or down == GROUP or across == 1:
+    sizes = [size for size in range(GROUP // 2, 2 * GROUP + 1) if down % size == 0]
+    group = min(sizes, key=lambda size: abs(size - GROUP), default=down)
+    if group == down or across == 1:
         return [*grid]
-    split = Split(row, GROUP, (f"{row}o", f"{row}i"))
+    split = Split(row, group, (f"{row}o", f"{row}i"))
     ordered = Reorder((f"{row}o", column, f"{row}i"))
     return [split, ordered, BindLoop(f"{row}o", "grid"), grid[1], BindLoop(f"{row}i", "grid")]

@@ -15,7 +15,7 @@ import numpy as np
 from tenon.lowering.cuda.bulk_copies import TensorMap
 from tenon.runtime.cuda.device import LaunchError
 from tenon.runtime.cuda.device_cuda import cupy_module
-from tenon.runtime.cuda.tensor_maps import TensorMapError, encoded
+from tenon.runtime.cuda.tensor_maps import Descriptions, TensorMapError
 from tenon.runtime.knobs import knobs
 
 PER_THREAD = 2
@@ -29,7 +29,7 @@ class CupyBackend:
         self.cupy = cupy_module()
         cuda = self.cupy.cuda
         self.functions: dict[str, Any] = {}
-        self.maps: dict[str, Sequence[TensorMap]] = {}
+        self.maps: dict[str, Descriptions] = {}
         self.failures = (cuda.driver.CUDADriverError, cuda.runtime.CUDARuntimeError)
         """What CuPy raises for what the device refuses, or had to report of earlier work."""
         self.waits = knobs.cuda_sync
@@ -46,7 +46,7 @@ class CupyBackend:
         shared memory besides what it declares. It is launched with `maps` of its arguments behind these."""
         function = self.functions[kernel] = self.module.get_function(kernel)
         if maps:
-            self.maps[kernel] = maps
+            self.maps[kernel] = Descriptions(maps)
         if dynamic_shared:
             function.max_dynamic_shared_size_bytes = dynamic_shared
 
@@ -87,8 +87,9 @@ class CupyBackend:
         dynamic_shared: int = 0,
     ) -> None:
         try:
-            described = [encoded(known, int(arguments[known.argument])) for known in self.maps.get(kernel, ())]
-            self.functions[kernel](grid, block, (*arguments, *described), shared_mem=dynamic_shared)
+            maps = self.maps.get(kernel)
+            given = tuple(arguments) if maps is None else (*arguments, *maps.of(arguments))
+            self.functions[kernel](grid, block, given, shared_mem=dynamic_shared)
             if self.waits:
                 self.cupy.cuda.get_current_stream().synchronize()
         except (TensorMapError, *self.failures) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,35 @@ BYTES, ALIGNMENT = 128, 64
 ELEMENTS = {"f16": 6, "bf16": 9}
 """CUtensorMapDataType."""
 SWIZZLE_128B, PROMOTION_256B, NO_INTERLEAVE, ZEROS = 3, 3, 0, 0
-KEPT = 4096
-"""Descriptions that are kept, those used last."""
+KEPT = 1024
+"""Descriptions of one argument that are kept, by address."""
 
 
 class TensorMapError(ValueError):
     """The driver refused to describe a tensor; the message says which one."""
 
 
-@lru_cache(KEPT)
+class Descriptions:
+    """What a kernel is given behind its arguments: descriptions of some of these, which are made once for an
+    address."""
+
+    def __init__(self, maps: Sequence[TensorMap]) -> None:
+        self._known: list[tuple[TensorMap, dict[np.generic, NDArray[Any]]]] = [(one, {}) for one in maps]
+
+    def of(self, arguments: Sequence[np.generic]) -> list[NDArray[Any]]:
+        """The descriptions for a launch with these arguments. Raises `TensorMapError`."""
+        result: list[NDArray[Any]] = []
+        for described, known in self._known:
+            address = arguments[described.argument]
+            made = known.get(address)
+            if made is None:
+                if len(known) >= KEPT:
+                    known.clear()
+                made = known[address] = encoded(described, int(address))
+            result.append(made)
+        return result
+
+
 def encoded(described: TensorMap, address: int) -> NDArray[Any]:
     """A description of the tensor at an address, as an argument of a kernel. Raises `TensorMapError`."""
     rank = len(described.sizes)
