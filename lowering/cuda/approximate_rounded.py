@@ -49,7 +49,13 @@ class ApproximateRoundedPass(FunctionPass):
 
 def approximate_rounded(function: func.FuncOp) -> None:
     """Set the flags in one kernel."""
-    candidates = [op for op in all_ops(function) if isinstance(op, _CANDIDATES) and op.results[0].type == f32]
+    candidates = [
+        op
+        for op in all_ops(function)
+        if isinstance(op, _CANDIDATES)
+        and op.results[0].type == f32
+        and arith.FastMathFlag.APPROX_FUNC not in op.fastmath.data
+    ]
     if not any(isinstance(op.result.type, Float16Type | BFloat16Type) for op in ops_of(function, arith.TruncFOp)):
         return
     values = _Values(function)

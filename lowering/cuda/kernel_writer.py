@@ -25,6 +25,7 @@ from tenon.lowering.cuda.tables import (
     APPROXIMATIONS,
     BY_RECIPROCAL,
     FLOAT_EXPRESSIONS,
+    FLUSHED,
     INTEGER_EXPRESSIONS,
     PAIR_EXPRESSIONS,
     memory_type,
@@ -32,11 +33,13 @@ from tenon.lowering.cuda.tables import (
     scalar_type,
     unsigned_type,
 )
+from tenon.lowering.grids.thread_code import FLUSH
 
 # Looked up by name: ops that widen an upstream op to vectors share its name, and mean the same on scalars.
 FLOATS, INTEGERS = (
     {kind.name: expression for kind, expression in table.items()} for table in (FLOAT_EXPRESSIONS, INTEGER_EXPRESSIONS)
 )
+FLUSHES = {kind.name: expression for kind, expression in FLUSHED.items()}
 APPROXIMATE = {kind.name: expression for kind, expression in APPROXIMATIONS.items()}
 PAIRS = {kind.name: pair for kind, pair in PAIR_EXPRESSIONS.items()}
 
@@ -142,6 +145,8 @@ class KernelWriter:
         flags = op.properties.get("fastmath")
         allowed = flags.data if isinstance(flags, FastMathFlagsAttr) else ()
         if FastMathFlag.APPROX_FUNC in allowed and op.name in APPROXIMATE and isinstance(element, Float32Type):
+            if FLUSH in op.attributes and op.name in FLUSHES:
+                return FLUSHES[op.name]
             return BY_RECIPROCAL if FastMathFlag.ALLOW_RECIP in allowed else APPROXIMATE[op.name]
         if op.name in table and not isinstance(element, Float16Type | BFloat16Type):
             return table[op.name]

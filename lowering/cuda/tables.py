@@ -125,6 +125,8 @@ APPROXIMATIONS: dict[type[Operation], str] = {
     math.SqrtOp: "tn_sqrt_approximate({0})",
     arith.DivfOp: "tn_divide_approximate({0}, {1})",
 }
+# Where it has the attribute `flush` besides: subnormal results are 0, and operands that have them need not be scaled.
+FLUSHED: dict[type[Operation], str] = {math.Exp2Op: "tn_exp2_flushed({0})"}
 # Where it allows a reciprocal besides (arcp): of a divisor that is neither large nor small.
 BY_RECIPROCAL = "{0} * tn_reciprocal_approximate({1})"
 
@@ -230,11 +232,12 @@ __device__ __forceinline__ float tn_f32_rounded_to_bf16(float x) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(x), "f"(0.0f));
   return __int_as_float((int)both);
 }
-__device__ __forceinline__ float tn_exp_approximate(float x) {
+__device__ __forceinline__ float tn_exp2_flushed(float x) {
   float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * 1.44269504f));
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
+__device__ __forceinline__ float tn_exp_approximate(float x) { return tn_exp2_flushed(x * 1.44269504f); }
 __device__ __forceinline__ float tn_exp2_approximate(float x) {
   float result;
   asm("ex2.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
@@ -275,6 +278,7 @@ __device__ __forceinline__ float tn_f32_rounded_to_bf16(float x) {
 }
 __device__ __forceinline__ float tn_exp_approximate(float x) { return expf(x); }
 __device__ __forceinline__ float tn_exp2_approximate(float x) { return exp2f(x); }
+__device__ __forceinline__ float tn_exp2_flushed(float x) { return exp2f(x); }
 __device__ __forceinline__ float tn_tanh_approximate(float x) { return tanhf(x); }
 __device__ __forceinline__ float tn_sqrt_approximate(float x) { return sqrtf(x); }
 __device__ __forceinline__ float tn_divide_approximate(float x, float y) { return x / y; }

@@ -9,11 +9,11 @@ from functools import partial
 from math import e, inf, log2
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, i1, i64
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, UnitAttr, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tenon.lowering.grids.statement_code import StatementCode
-from tenon.lowering.grids.thread_code import Registers
+from tenon.lowering.grids.thread_code import FLUSH, Registers
 from tenon.lowering.kernels.masked_range import Visible, visible_limits
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.loop_ir.builder import INDEX, Limits, Position, Span
@@ -221,12 +221,19 @@ class _Exponential:
         shift = arith.MulfOp(self.distance.rhs, factor)
         negative = arith.NegfOp(shift)
         distance = math.FmaOp(element, factor, negative)
-        power = math.Exp2Op(distance, fastmath=self.op.fastmath)
+        power = _flushed_power(distance.result)
         block = self.statement.statement.body
         for op in (factor, shift, negative, distance, power):
             block.insert_op_before(op, self.op)
         self.op.result.replace_all_uses_with(power.result)
         _erase_unused(self.statement)
+
+
+def _flushed_power(value: SSAValue) -> math.Exp2Op:
+    """An approximated power of two, which is beside others of which the largest is 1: 0 where it is subnormal."""
+    power = math.Exp2Op(value, fastmath=arith.FastMathFlagsAttr([arith.FastMathFlag.APPROX_FUNC]))
+    power.attributes[FLUSH] = UnitAttr()
+    return power
 
 
 def _number(value: SSAValue) -> float | None:
@@ -347,8 +354,7 @@ class _Rows(Sums):
         """The exponential of a distance of largest elements."""
         if self._scale is None:
             return self.code.value(math.ExpOp(distance))
-        flags = arith.FastMathFlagsAttr([arith.FastMathFlag.APPROX_FUNC])
-        return self.code.value(math.Exp2Op(self._scaled(distance, log2(e)), fastmath=flags))
+        return self.code.value(_flushed_power(self._scaled(distance, log2(e))))
 
     def prepare(self, total: Registers) -> None:
         """Multiply a sum by what its rows are worth now."""

@@ -35,6 +35,8 @@ REGISTERS = IntegerAttr(5, i64)
 """The memory space of what one thread has to itself."""
 SHARED = IntegerAttr(3, i64)
 """The memory space of what the threads of a block share."""
+FLUSH = "flush"
+"""The attribute of an approximated function whose subnormal results may be 0."""
 UNROLL = "unroll"
 """The attribute of an `scf.for` whose iterations are to be separate code; a number, if so many of them at a time."""
 ROLLED = "rolled"
