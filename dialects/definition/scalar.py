@@ -195,6 +195,12 @@ def to_compute(value: Value) -> Value:
     return convert(value, compute_type(value.type))
 
 
+def is_widened(value: Value) -> bool:
+    """Whether a scalar was f16 or bf16 before `to_compute`. What is made of it is rounded to that again, so that an
+    error of 2^-17 hardly shows."""
+    return isinstance(value.ssa.owner, arith.ExtFOp)
+
+
 def index_constant(number: int) -> Value:
     """A constant of type `index`, or the value of a size that is known at launch."""
     if isinstance(number, Size):

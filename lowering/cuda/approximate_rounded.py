@@ -26,6 +26,7 @@ from tenon.lowering.function_pass import Change, FunctionPass
 
 _LEAST, _MOST = 2.0**-100, 2.0**100
 """Between them a number has a reciprocal with all its digits."""
+_GREATER = 2  # the predicate ogt of arith.cmpf
 _LOG2_E = 1.4426950408889634
 
 _CANDIDATES = (math.ExpOp, math.Exp2Op, math.TanhOp, math.SqrtOp, arith.DivfOp)
@@ -59,13 +60,19 @@ def approximate_rounded(function: func.FuncOp) -> None:
     if not any(isinstance(op.result.type, Float16Type | BFloat16Type) for op in ops_of(function, arith.TruncFOp)):
         return
     values = _Values(function)
-    rounded = [op for op in candidates if values.is_rounded(op.results[0])]
+    rounded = [op for op in candidates if _is_allowed(op) or values.is_rounded(op.results[0])]
     by_reciprocal = [op for op in rounded if isinstance(op, arith.DivfOp) and _has_reciprocal(op.rhs)]
     for op in rounded:
         flags = [arith.FastMathFlag.APPROX_FUNC]
         flags += [arith.FastMathFlag.ALLOW_RECIP] if op in by_reciprocal else []
-        chosen = _as_power_of_two(op) if isinstance(op, math.ExpOp) else op
+        chosen = _as_power_of_two(op) if isinstance(op, math.ExpOp) and not _is_allowed(op) else op
         chosen.properties["fastmath"] = arith.FastMathFlagsAttr(flags)
+
+
+def _is_allowed(op: Operation) -> bool:
+    """Whether it was said before that an op may be approximated."""
+    flags = op.properties.get("fastmath")
+    return isinstance(flags, arith.FastMathFlagsAttr) and arith.FastMathFlag.APPROX_FUNC in flags.data
 
 
 def _as_power_of_two(op: math.ExpOp) -> math.Exp2Op:
@@ -193,5 +200,19 @@ def _limits(value: SSAValue) -> tuple[float, float]:
         return a + c, b + d
     if isinstance(op, arith.SelectOp):
         (a, b), (c, d) = _limits(op.lhs), _limits(op.rhs)
-        return min(a, c), max(b, d)
+        return min(a, c), min(b, d) if _is_smaller_of_two(op) else max(b, d)
     return -inf, inf
+
+
+def _is_smaller_of_two(op: arith.SelectOp) -> bool:
+    compared = op.cond.owner
+    if not isinstance(compared, arith.CmpfOp) or compared.predicate.value.data != _GREATER:
+        return False
+    return _are_same(compared.lhs, op.rhs) and _are_same(compared.rhs, op.lhs)
+
+
+def _are_same(value: SSAValue, other: SSAValue) -> bool:
+    """Whether two values are one, or equal constants."""
+    ops = [known.owner for known in (value, other)]
+    constants = [op.value for op in ops if isinstance(op, arith.ConstantOp)]
+    return value is other or (len(constants) == 2 and constants[0] == constants[1])

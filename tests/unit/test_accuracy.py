@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from math import erfc
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -42,6 +44,18 @@ def test_f64_is_within_two_and_a_half_ulp(subject: Any) -> None:
     if subject.multiple is not None:
         pytest.importorskip("mpmath")
     assert accuracy.sweep_f64(subject, 2**14 if subject.extended else 2**10)["tenon"].error <= 2.5
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+def test_all_gelus_of_halves_are_within_0_51_ulp(dtype: Any) -> None:
+    """Their formula is shorter than that of f32."""
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    x = bits[np.isfinite(bits.view(dtype).astype(np.float32))].view(dtype)
+    exact = np.array([0.5 * a * erfc(-a * 0.5**0.5) for a in x.astype(np.float64)])
+    info = ml_dtypes.finfo(dtype)
+    ulp = np.exp2(np.maximum(np.frexp(exact)[1] - 1, info.minexp) - info.nmant)
+    found = np.asarray(accuracy.tenon.gelu(x)).astype(np.float64)
+    assert np.max(np.abs(found - exact) / ulp) <= 0.51
 
 
 def test_the_smallest_numbers_are_not_lost() -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from tenon.dialects.definition.scalar import polynomial
+from tenon.dialects.definition.scalar import is_widened, polynomial
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
@@ -211,7 +211,7 @@ class GeluOp(UnaryOp):
         if approximate == "tanh":
             # (1 + tanh(u)) / 2 is the logistic function of 2 u, which does not cancel.
             return x * ops.sigmoid(_GELU_SCALE * (x + 0.044715 * x * x * x))
-        return ops.select(x < 0.0, -0.0, x) - weighted_normal_tail(abs(x))
+        return ops.select(x < 0.0, -0.0, x) - weighted_normal_tail(abs(x), rounded=is_widened(x))
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, *, approximate: str) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math as numbers
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import i32
 
 from tenon.dialects.definition.scalar import emit_scalar, fma, polynomial, scalar_constant
@@ -19,6 +19,7 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.elementwise import special_coefficients as coefficients
 from tenon.dialects.types.types import f32, f64
 
+_APPROXIMATE = arith.FastMathFlagsAttr([arith.FastMathFlag.APPROX_FUNC])
 _ROUND = 1.5 * 2.0**23
 """Added to a small f32, it rounds that to a whole number, the low bits of the sum."""
 _EXTRA_EXPONENT = 64
@@ -37,12 +38,26 @@ def normal_tail(a: Value) -> Value:
     return _short_tail(a, 1.0, coefficients.NORMAL_TAIL)
 
 
-def weighted_normal_tail(a: Value) -> Value:
-    """`a` times the probability that a standard normal variable is above it; its error is at most 2.5 ULP, in f64 2."""
+def weighted_normal_tail(a: Value, *, rounded: bool = False) -> Value:
+    """`a` times the probability that a standard normal variable is above it; its error is at most 2.5 ULP, in f64 2.
+
+    Of what is `rounded` to f16 or bf16 it is 2^-17: half as many operations, which a GPU may approximate.
+    """
+    if rounded:
+        return _rounded_weighted_tail(a)
     if a.type == f64:
         limited = _at_most(a, 40.0)
         return _long_tail(limited, 0.5, weight=limited)
     return _short_weighted_tail(a, coefficients.NORMAL_TAIL)
+
+
+def _rounded_weighted_tail(a: Value) -> Value:
+    a = _at_most(a, coefficients.NORMAL_TAIL.limit)
+    total = a + coefficients.ROUNDED_NORMAL_TAIL_POLE
+    quotient = emit_scalar(lambda a, b: arith.DivfOp(a, b, _APPROXIMATE), a, total)
+    exponent = (-0.5 / numbers.log(2.0)) * (a * a)
+    power = emit_scalar(lambda x: math.Exp2Op(x, _APPROXIMATE), exponent)
+    return quotient * polynomial(quotient, coefficients.ROUNDED_NORMAL_TAIL) * power
 
 
 def error_tail(z: Value) -> Value:

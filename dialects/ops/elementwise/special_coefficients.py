@@ -55,6 +55,16 @@ class ScaledTail(NamedTuple):
     terms: tuple[float, ...]
 
 
+ROUNDED_NORMAL_TAIL_POLE = 3.25
+ROUNDED_NORMAL_TAIL = (
+    0.2434741,
+    -0.60337168,
+    -0.04800938,
+    1.77106705,
+    -2.58846132,
+    1.62500255,
+)
+"""exp(a^2 / 2) (a + pole) times a tail of a up to 15, to 2^-17.6: a polynomial in a / (a + pole)."""
 NORMAL_TAIL = ScaledTail(
     0.5,
     2.5,

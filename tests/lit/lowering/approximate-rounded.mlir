@@ -56,3 +56,23 @@ func.func private @cancels(%x: memref<4xf32>, %y: memref<4xbf16>) attributes {ke
   memref.store %rounded, %y[%zero] : memref<4xbf16>
   func.return
 }
+
+// What may be approximated already stays so; the smaller of a number and 15 is no large divisor.
+// CHECK-LABEL: @allowed
+// CHECK: arith.divf %{{.*}}, %{{.*}} fastmath<arcp,afn> : f32
+func.func private @allowed(%x: memref<4xf32>, %y: memref<4xbf16>) attributes {kernel} {
+  %zero = arith.constant 0 : index
+  %most = arith.constant 15.0 : f32
+  %same = arith.constant 15.0 : f32
+  %pole = arith.constant 3.25 : f32
+  %value = memref.load %x[%zero] : memref<4xf32>
+  %size = math.absf %value : f32
+  %is_large = arith.cmpf ogt, %size, %most : f32
+  %limited = arith.select %is_large, %same, %size : f32
+  %divisor = arith.addf %limited, %pole : f32
+  %quotient = arith.divf %limited, %divisor fastmath<afn> : f32
+  %difference = arith.subf %quotient, %pole : f32
+  %rounded = arith.truncf %difference : f32 to bf16
+  memref.store %rounded, %y[%zero] : memref<4xbf16>
+  func.return
+}
