@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from xdsl.dialects import arith, linalg, memref
+from xdsl.dialects import vector as vector_dialect
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tenon.dialects.families.monoid import combining_op
 from tenon.dialects.upstream.walking import all_ops
+from tenon.lowering.buffers.alignments import known_alignment
+from tenon.lowering.buffers.memref_facts import element_bytes, row_major_strides
 from tenon.lowering.grids.thread_code import Registers, ThreadCode
 from tenon.lowering.grids.tiles import SharedTile
 from tenon.lowering.kernels.selection import slice_of
-from tenon.lowering.kernels.statement import DIVISIONS, element_type
-from tenon.lowering.steps.nest import Nest, NestAccess, NestStatement, Space
+from tenon.lowering.kernels.statement import DIVISIONS, buffer_shape, element_type
+from tenon.lowering.loop_ir.builder import Position, vector_type
+from tenon.lowering.steps.nest import Loop, Nest, NestAccess, NestStatement, Space
 
 _CASTS = (arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, arith.SIToFPOp, arith.UIToFPOp, arith.TruncFOp)
 Held = dict[tuple[object, ...], Registers]
@@ -29,6 +33,8 @@ class BodyCode:
         self.held: Held = {}
         self.tiles: dict[tuple[object, ...], SharedTile] = {}
         """By the place whose elements they are of."""
+        self.lanes: dict[Operation, Registers] = {}
+        """What reads at computed places have for all lanes of a vector, where that was one access."""
 
     def _producer(self, access: NestAccess) -> NestStatement:
         return self.nest.statements[self.nest.writers(access.buffer)[0]]
@@ -117,6 +123,9 @@ class BodyCode:
             if isinstance(op, linalg.ops.IndexOp):
                 known[op.result] = self._index(statement, op)
                 continue
+            if (lanes := self.lanes.get(op)) is not None:
+                known[op.results[0]] = self.code.load(lanes.memref, self.code.register(lanes))
+                continue
             copy = op.clone(known)
             for inner in all_ops(copy)[1:]:
                 if isinstance(inner, linalg.ops.IndexOp):
@@ -128,6 +137,62 @@ class BodyCode:
 
     def _index(self, statement: NestStatement, op: linalg.ops.IndexOp) -> SSAValue:
         return self.code.builder.index(self.code.axis(statement.axes[op.dim.value.data]))
+
+    # Neighbours at computed places
+
+    def _load_lanes(self, statement: NestStatement, vector: Loop) -> None:
+        """Load at once what the lanes of a vector read at computed places that are neighbours: rows of a gather."""
+        for op in self._lane_loads(statement, vector):
+            array = self.code.array(element_type(op.memref), [vector])
+            with self.code.at({vector.name: Position()}):
+                known = self._operands(statement)
+                self._compute(statement, known, only=slice_of(op.indices))
+                places = [known.get(index, index) for index in op.indices]
+                type_ = vector_type(element_type(op.memref), vector.extent)
+                load = vector_dialect.LoadOp.create(operands=(op.memref, *places), result_types=(type_,))
+                value = self.code.value(load)
+                self.code.builder.add(
+                    vector_dialect.StoreOp.create(operands=(value, array.memref, *self.code.register(array)))
+                )
+            self.lanes[op] = array
+
+    def _lane_loads(self, statement: NestStatement, vector: Loop) -> list[memref.LoadOp]:
+        """The reads of a body whose last index is that along a vector's axis, and the others do not depend on it."""
+        nest, axis = self.nest, vector.axis
+        if nest.extents[axis] % vector.extent:
+            return []
+        if any(loop is not vector and loop.stride % vector.extent for loop in nest.loops_of([axis])):
+            return []
+        written = [output.buffer for known in nest.statements for output in known.outputs]
+        found: list[memref.LoadOp] = []
+        for op in statement.statement.body.ops:
+            if not isinstance(op, memref.LoadOp) or not self._are_neighbours(statement, op, vector):
+                continue
+            inside = slice_of(op.indices[:-1])
+            read = [other.memref for other in (op, *inside) if isinstance(other, memref.LoadOp)]
+            if not any(other.regions for other in inside) and not any(buffer in written for buffer in read):
+                found.append(op)
+        return found
+
+    def _are_neighbours(self, statement: NestStatement, op: memref.LoadOp, vector: Loop) -> bool:
+        buffer, size = op.memref, vector.extent * element_bytes(element_type(op.memref))
+        machine = self.nest.machine
+        if not isinstance(buffer, BlockArgument) or size > machine.access:
+            return False
+        if known_alignment(buffer, machine.access) % size or not op.indices:
+            return False
+        if any(stride % vector.extent for stride in row_major_strides(buffer_shape(buffer))[:-1]):
+            return False
+        last, others = op.indices[-1], slice_of(op.indices[:-1])
+        along = [dim for dim, axis in enumerate(statement.axes) if axis == vector.axis]
+        indices = [known.dim.value.data for known in others if isinstance(known, linalg.ops.IndexOp)]
+        arguments = {v for known in others for v in known.operands if isinstance(v, BlockArgument)} | {
+            v for v in op.indices[:-1] if isinstance(v, BlockArgument)
+        }
+        inputs = dict(zip(statement.statement.body.args, statement.inputs, strict=False))
+        moves = any(v in inputs and vector.axis in inputs[v].axes for v in arguments)
+        is_along = isinstance(last.owner, linalg.ops.IndexOp) and last.owner.dim.value.data in along
+        return is_along and not moves and not any(dim in along for dim in indices)
 
 
 def vanishes(statement: NestStatement, axis: str, zero_filled: Collection[tuple[object, ...]]) -> bool:

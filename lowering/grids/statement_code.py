@@ -176,7 +176,21 @@ class StatementCode(BodyCode):
 
             self.code.when(guard, compute)
 
-        self.code.over(written_out, element)
+        def lanes() -> None:
+            with self.code.at({vectors[0].name: Position()}):
+                guard = self.code.inside(statement.axes)
+            self.code.when(guard, vector)
+
+        def vector() -> None:
+            self._load_lanes(statement, vectors[0])
+            self.code.over(vectors[:1], element)
+            self.lanes = {}
+
+        vectors = [loop for loop in written_out if loop.vector and loop.axis in statement.axes]
+        if not vectors or not self._lane_loads(statement, vectors[0]):
+            self.code.over(written_out, element)
+        else:
+            self.code.over([loop for loop in written_out if loop is not vectors[0]], lanes)
         self._finish(statement.outputs, arrays, lasting)
 
     def _array(self, output: NestAccess) -> Registers | None:

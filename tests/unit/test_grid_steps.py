@@ -179,6 +179,11 @@ CASES["long_mean"] = Case(lambda x: tenon.mean(x) * 2 + 1, [floats(300, 512)], l
 CASES["long_columns"] = Case(lambda x: tenon.sum(x, axis=0), [floats(4096, 40)], lambda x: x.sum(0), 1e-3)
 CASES["long_rows"] = Case(lambda x: tenon.max(x, axis=1), [floats(3, 45000)], lambda x: x.max(1))
 CASES["long_product"] = Case(lambda x: tenon.sum(x * x[0]), [floats(300, 512)], lambda x: (x * x[0]).sum(), 1e-3)
+CASES["gathered_vectors"] = Case(
+    lambda x, i: tenon.take(x, i, axis=0) + x[:37],
+    [floats(40, 24), integers(37, dtype=np.int32) % 40],
+    lambda x, i: x[i.astype(int)] + x[:37],
+)
 CASES["gather"] = Case(
     lambda x, i: tenon.take(x, i, axis=0), [floats(20, 33), np.array([3, 0, -1, 19])], lambda x, i: x[i.astype(int)]
 )
@@ -292,6 +297,13 @@ def test_shared_memory_has_few_conflicts(name: str, executables: dict[tuple[str,
 def test_long_reductions_use_many_blocks(name: str) -> None:
     grids = [prod(launch_shape(kernel, "grid")) for kernel in kernels(lowered(CASES[name], GPUS["sm_90"]))]
     assert max(grids) >= GPUS["sm_90"].multiprocessors
+
+
+def test_rows_of_a_gather_are_loaded_by_vectors() -> None:
+    (kernel,) = kernels(lowered(CASES["gathered_vectors"], GPUS["sm_90"]))
+    text = str(kernel)
+    assert len(re.findall(r"vector\.load %x\w*\[", text)) == 2
+    assert not re.findall(r"memref\.load %x\w*\[", text)
 
 
 def test_places_in_long_rows_are_wide() -> None:
