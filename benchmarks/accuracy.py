@@ -309,7 +309,7 @@ numbers that are zero, subnormal, infinite or NaN, or that are of such magnitude
 fused multiply-adds. On a GPU, CUDA's mathematical library takes the place of the inline arithmetic and of the C
 library; the table does not measure it. Exponentials, hyperbolic tangents, square roots and quotients of which all that
 becomes is rounded to f16 or bf16, with nothing on the way that cancels, are approximated there by its instructions, to
-2^-17 and better: a result is within 0.51 ULP of these types. So is gelu of them everywhere, whose formula is shorter than
+2^-17 and better: a result is within 0.51 ULP of these types. So is gelu of them everywhere, by a formula shorter than
 that of f32.
 
 Derivatives are exact to 6 ULP in f64, and values to 4, but for those that `tests/unit/test_values_and_slopes.py` lists
