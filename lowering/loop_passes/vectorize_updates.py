@@ -1,8 +1,8 @@
 """`vectorize-updates`: loops that update rows at loaded numbers (scatter) do so in vectors.
 
 Before: the loop stage. After: the same, where an innermost loop that updates rows from others is over vectors of
-`vector_bits`, and over single elements only behind the last whole one. What is the same for all of the row (its number,
-whether it lies inside) is computed in front of that loop, once per row.
+`vector_bits`, over narrower ones behind the last whole one, and over single elements only at the end. What is the same
+for all of the row (its number, whether it lies inside) is computed in front of that loop, once per row.
 
     scf.for %j = %c0 to %c64 step %c1 {          %p = memref.load %rows[%i]
       %p = memref.load %rows[%i]                 scf.for %j = %c0 to %c64 step %c16 {
@@ -35,6 +35,9 @@ from tenon.lowering.kernels.statement import root_of
 from tenon.lowering.loop_ir.nests import constant_int, index_constant
 from tenon.lowering.loop_passes.widening import add_wide, bits_of, is_simple
 from tenon.passes.machine import GENERIC
+
+LEAST_BITS = 64
+"""The narrowest vectors: what does not fill one is done element by element."""
 
 
 @dataclass(frozen=True)
@@ -111,18 +114,26 @@ class _Update:
                 block.insert_op_before(op, self.loop)
 
     def vectorize(self, bits: int) -> None:
-        """Put a loop over vectors in front of the loop, which is left with what does not fill one."""
+        """Put loops over vectors in front of the loop, which is left with what does not fill one."""
         start, end = constant_int(self.loop.lb), constant_int(self.loop.ub)
         lanes = [result for op in self.changing for result in op.results if result not in self.places]
         widest = max(map(bits_of, lanes), default=0)
-        if start is None or end is None or not widest or bits < 2 * widest:
+        if start is None or end is None or not widest:
             return
         width = bits // widest
-        whole = (end - start) // width * width
-        if whole == 0:
-            return
+        while width >= max(2, LEAST_BITS // widest):
+            whole = (end - start) // width * width
+            if whole:
+                self._add_vectors(start + whole, width)
+            start, width = start + whole, width // 2
+        if start == end:
+            self.loop.detach()
+            self.loop.erase()
+
+    def _add_vectors(self, middle: int, width: int) -> None:
+        """Do what is before `middle` in vectors, `width` iterations in each."""
         builder = Builder(InsertPoint.before(self.loop))
-        middle = index_constant(builder, start + whole)
+        limit = index_constant(builder, middle)
         block = Block(arg_types=[IndexType()])
         inside = Builder(InsertPoint.at_end(block))
         values: dict[SSAValue, SSAValue] = {self.loop.body.block.args[0]: block.args[0]}
@@ -132,12 +143,8 @@ class _Update:
             elif op in self.changing:
                 add_wide(inside, op, values, width)
         inside.insert(scf.YieldOp())
-        builder.insert(scf.ForOp(self.loop.lb, middle, index_constant(builder, width), [], Region(block)))
-        if start + whole == end:
-            self.loop.detach()
-            self.loop.erase()
-        else:
-            self.loop.operands[0] = middle
+        builder.insert(scf.ForOp(self.loop.lb, limit, index_constant(builder, width), [], Region(block)))
+        self.loop.operands[0] = limit
 
 
 def _is_shift(op: Operation, places: set[SSAValue], values: set[SSAValue]) -> bool:

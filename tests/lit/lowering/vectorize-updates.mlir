@@ -1,18 +1,19 @@
 // RUN: tenon-opt %s --split-input-file -p 'vectorize-updates{vector-bits=256}' | filecheck %s
 
-// What is the same for all of the row comes first; of 20 elements, two vectors are updated at once and four one by one.
-func.func private @scatter(%o: memref<9x20xf32>, %i: memref<5xindex>, %u: memref<5x20xf32>) attributes {kernel} {
+// What is the same for all of the row comes first; of 23 elements, 16 are updated in whole vectors, then 4
+// and 2 in narrower ones, and the last one by itself.
+func.func private @scatter(%o: memref<9x23xf32>, %i: memref<5xindex>, %u: memref<5x23xf32>) attributes {kernel} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c5 = arith.constant 5 : index
-  %c20 = arith.constant 20 : index
+  %c23 = arith.constant 23 : index
   scf.for %r = %c0 to %c5 step %c1 {
-    scf.for %j = %c0 to %c20 step %c1 {
+    scf.for %j = %c0 to %c23 step %c1 {
       %p = memref.load %i[%r] : memref<5xindex>
-      %a = memref.load %o[%p, %j] : memref<9x20xf32>
-      %b = memref.load %u[%r, %j] : memref<5x20xf32>
+      %a = memref.load %o[%p, %j] : memref<9x23xf32>
+      %b = memref.load %u[%r, %j] : memref<5x23xf32>
       %c = arith.addf %a, %b : f32
-      memref.store %c, %o[%p, %j] : memref<9x20xf32>
+      memref.store %c, %o[%p, %j] : memref<9x23xf32>
     }
   }
   func.return
@@ -23,12 +24,16 @@ func.func private @scatter(%o: memref<9x20xf32>, %i: memref<5xindex>, %u: memref
 // CHECK-NEXT:      %[[WHOLE:.*]] = arith.constant 16 : index
 // CHECK-NEXT:      %[[WIDTH:.*]] = arith.constant 8 : index
 // CHECK-NEXT:      scf.for %[[J:.*]] = %c0 to %[[WHOLE]] step %[[WIDTH]] {
-// CHECK-NEXT:        %[[A:.*]] = vector.load %o[%p, %[[J]]] : memref<9x20xf32>, vector<8xf32>
-// CHECK-NEXT:        %[[B:.*]] = vector.load %u[%r, %[[J]]] : memref<5x20xf32>, vector<8xf32>
+// CHECK-NEXT:        %[[A:.*]] = vector.load %o[%p, %[[J]]] : memref<9x23xf32>, vector<8xf32>
+// CHECK-NEXT:        %[[B:.*]] = vector.load %u[%r, %[[J]]] : memref<5x23xf32>, vector<8xf32>
 // CHECK-NEXT:        %[[C:.*]] = arith.addf %[[A]], %[[B]] : vector<8xf32>
-// CHECK-NEXT:        vector.store %[[C]], %o[%p, %[[J]]] : memref<9x20xf32>, vector<8xf32>
+// CHECK-NEXT:        vector.store %[[C]], %o[%p, %[[J]]] : memref<9x23xf32>, vector<8xf32>
 // CHECK-NEXT:      }
-// CHECK-NEXT:      scf.for %j = %[[WHOLE]] to %c20 step %c1 {
+// CHECK:           scf.for {{.*}} = %[[WHOLE]] to %[[FOUR:.*]] step
+// CHECK-NEXT:        vector.load %o{{.*}} vector<4xf32>
+// CHECK:           scf.for {{.*}} = %[[FOUR]] to %[[TWO:.*]] step
+// CHECK-NEXT:        vector.load %o{{.*}} vector<2xf32>
+// CHECK:           scf.for %j = %[[TWO]] to %c23 step %c1 {
 // CHECK-NEXT:        %a = memref.load %o[%p, %j]
 
 // -----
@@ -110,12 +115,10 @@ func.func private @exchange(%o: memref<9x16xi32>, %i: memref<2xindex>) attribute
 // -----
 
 // Where one of the rows is updated further on, a lane meets what another one writes.
-func.func private @further_on(%o: memref<9x17xi32>, %i: memref<2xindex>) attributes {kernel} {
+func.func private @further_on(%o: memref<9x17xi32>, %p: index, %q: index) attributes {kernel} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c16 = arith.constant 16 : index
-  %p = memref.load %i[%c0] : memref<2xindex>
-  %q = memref.load %i[%c1] : memref<2xindex>
   scf.for %j = %c0 to %c16 step %c1 {
     %a = memref.load %o[%q, %j] : memref<9x17xi32>
     %k = arith.addi %j, %c1 : index
