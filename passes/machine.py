@@ -170,6 +170,8 @@ class Gpu:
     """Memory that one thread can address for itself."""
     access: int = 16
     """What one thread loads or stores at once."""
+    sector: int = 32
+    """What an access moves of memory at least."""
     multiprocessors: int = 80
     """How many there are; as many blocks run at the same time, at least."""
     l2: int = 1 << 22

@@ -82,11 +82,15 @@ def emit_kernel(function: func.FuncOp) -> str:
     bits = function.attributes.get("index_bits")
     index_bits = bits.value.data if isinstance(bits, IntegerAttr) else 64
     writer = KernelWriter(function.sym_name.data, STATEMENTS, index_bits)
+    resident = function.attributes.get("resident")
+    held = f", {resident.value.data}" if isinstance(resident, IntegerAttr) else ""
     qualifier = "" if "shared_arguments" in function.attributes else "__restrict__ "
     listed = [writer.parameter(argument, qualifier) for argument in function.body.block.args]
     parameters = ", ".join([*listed, *map_parameters(writer, function)])
     alone = ", 1" if ops_of(function, SetMaxRegisterOp) else ""  # a limit of registers, of which threads depart
-    writer.line(f'extern "C" __global__ __launch_bounds__({x * y * z}{alone}) void {writer.kernel}({parameters}) {{')
+    writer.line(
+        f'extern "C" __global__ __launch_bounds__({x * y * z}{alone or held}) void {writer.kernel}({parameters}) {{'
+    )
     writer.shared = shared_memory(function)
     if writer.shared.byte_count:
         writer.line(f"  TN_DYNAMIC_SHARED({SHARED_BYTES});")

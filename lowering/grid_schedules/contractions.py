@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 
 from xdsl.ir import SSAValue
 
-from tenon.lowering.steps.bind import BindLoop
+from tenon.lowering.grid_schedules.product_tiles import EQUAL
+from tenon.lowering.steps.bind import BindLoop, Resident
 from tenon.lowering.steps.nest import Nest
 from tenon.lowering.steps.pack import Pack
 from tenon.lowering.steps.pipeline import Pipeline
@@ -25,18 +26,31 @@ from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.unroll import Unroll
 from tenon.lowering.steps.vectorize import Vectorize
+from tenon.passes.machine import GPU_REGISTER
 
 VECTOR = 4
 """Numbers along each axis of the result that a thread has as neighbours."""
 SPREAD = (4, 8)
 """How the threads of a warp are spread along the rows and the columns of the result."""
-DEPTH = 8
-"""Of a piece of the reduced axis: a vector for each thread of a block of the largest tile."""
+DEPTHS = 8, 16
+"""Of a warp's pieces of the reduced axis: at least a vector for each thread of a block of the largest tile."""
 LEAST = 16
 """Rows and columns below which a tile is mostly empty."""
-SIZES = ((2, 4), (2, 2), (2, 1), (1, 1)), ((2, 2), (2, 1), (1, 1))
-"""For rows and columns how often a thread has a vector, and how many warps there are, by falling size of tile: 128, 64,
-32, 16 rows and 128, 64, 32 columns."""
+SIZES = ((2, 4), (2, 2), (2, 1), (1, 1)), ((2, 2), (2, 1), (1, 2), (1, 1))
+"""For rows and columns how often a thread has a vector, and how many warps there are: 128, 64, 32, 16 rows and 128, 64,
+64, 32 columns."""
+SLICES = 1, 2, 4
+"""Of the reduced axis that warps of a block have: they make up for tiles of which there are too few."""
+LARGEST_BLOCK = 512
+"""Threads of a block."""
+HELD = 512
+"""Threads that a multiprocessor has to have room for: they hide each other's latencies."""
+BESIDE_SUMS = 16
+"""What a thread keeps beside sums, two sets of the numbers that are multiplied, and what it copies."""
+BESIDE_PRODUCTS = 2
+"""Instructions of a thread beside multiply-adds and loads, for each step along the reduced axis."""
+ANSWERED = 3 / 4
+"""Of the latency of memory what a copy takes: most operands are in L2."""
 
 
 def decide_contraction(nest: Nest) -> Sequence[Step] | str:
@@ -86,6 +100,134 @@ def packed_results(nest: Nest, packed: Collection[SSAValue]) -> list[Step]:
 
 
 @dataclass(frozen=True)
+class Tile:
+    """What a block does: for rows and columns how often a thread has a vector and how many warps there are, and into
+    how many slices warps cut each piece of the reduced axis, of `depth` each."""
+
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    slices: int
+    depth: int
+    vector: int
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns."""
+        pairs = zip((self.rows, self.columns), SPREAD, strict=True)
+        down, across = (count * warps * lanes * self.vector for (count, warps), lanes in pairs)
+        return down, across
+
+    @property
+    def of_thread(self) -> tuple[int, int]:
+        """Rows and columns that a thread has."""
+        return self.rows[0] * self.vector, self.columns[0] * self.vector
+
+    @property
+    def warps(self) -> int:
+        """Of a block."""
+        return self.rows[1] * self.columns[1] * self.slices
+
+    @property
+    def piece(self) -> int:
+        """Of the reduced axis that is copied at a time."""
+        return self.slices * self.depth
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a block takes of a multiprocessor, and how many blocks there are."""
+
+    blocks: int
+    threads: int
+    registers: int
+    """Of a thread, about as the assembler says."""
+    copied: int
+    """Bytes of a piece of both operands."""
+    exchanged: int
+    """Bytes by way of which slices are added up."""
+    resident: int
+    """Blocks that a multiprocessor has at a time; 0, if there is no room for one."""
+
+
+def tiles(nest: Nest, product: MatrixProduct) -> list[Tile]:
+    """The tiles that there are, but those of which half would do, from the largest block on."""
+    largest = max(product.left.access.element_bytes, product.right.access.element_bytes)
+    vector = min(VECTOR, nest.machine.access // largest)
+    extents = nest.extents[product.row], nest.extents[product.column]
+
+    def is_large(tile: Tile) -> bool:
+        sizes = zip(tile.size, extents, (tile.rows, tile.columns), SIZES, strict=True)
+        return any(size >= 2 * extent and pair != pairs[-1] for size, extent, pair, pairs in sizes)
+
+    made = [
+        Tile(rows, columns, slices, depth, vector)
+        for rows in SIZES[0]
+        for columns in SIZES[1]
+        for slices in SLICES
+        for depth in DEPTHS
+        if slices * depth <= max(nest.extents[product.reduced], DEPTHS[0])
+    ]
+    return [tile for tile in made if tile.warps * nest.machine.warp <= LARGEST_BLOCK and not is_large(tile)]
+
+
+def needs(nest: Nest, product: MatrixProduct, tile: Tile) -> Needs:
+    """What a block of a tile takes."""
+    machine, size = nest.machine, _bytes(product)
+    threads, (down, across), (n, m) = tile.warps * machine.warp, tile.size, tile.of_thread
+    blocks = prod(-(-nest.extents[a] // s) for a, s in zip((product.row, product.column), tile.size, strict=True))
+    blocks *= prod(nest.extents[axis] for axis in product.others(nest))
+    copied = tile.piece * (down + across) * size
+    numbers = n * m + 2 * (n + m) + copied // size // threads
+    registers = numbers * size // GPU_REGISTER + BESIDE_SUMS
+    exchanged = down * across * size * tile.slices if tile.slices > 1 else 0
+    is_small = registers <= machine.registers // HELD and 2 * copied + exchanged <= machine.largest_shared
+    most = machine.resident(threads, registers, 2 * copied + exchanged) if is_small else 0
+    return Needs(blocks, threads, registers, copied, exchanged, min(most, -(-blocks // machine.multiprocessors)))
+
+
+def _bytes(product: MatrixProduct) -> int:
+    """Of a number in shared memory, or in registers."""
+    return max(product.left.access.element_bytes, product.right.access.element_bytes, GPU_REGISTER)
+
+
+def cycles(nest: Nest, product: MatrixProduct, tile: Tile) -> float:
+    """What a multiprocessor takes for its part of all tiles: round by round as many as it holds at a time, for each
+    piece what takes longest of instructions, multiply-adds, operands from shared memory and from L2, and, for a block
+    alone, its instructions and the copy that all its warps then wait for."""
+    machine, size, block, (n, m) = nest.machine, _bytes(product), needs(nest, product, tile), tile.of_thread
+    if not block.resident:
+        return inf
+    begun = tile.depth * (n * m + (n + m) / tile.vector + BESIDE_PRODUCTS)
+    lanes = machine.double_lanes if size > GPU_REGISTER else machine.lanes
+    answer = machine.latency * machine.clock
+    of_block = (
+        tile.warps * begun / machine.schedulers,
+        block.threads * tile.depth * n * m / lanes,
+        block.threads * tile.depth * (n + m) * size / machine.shared_access,
+        block.copied / machine.l2_access,
+    )
+    alone = max(tile.warps / machine.schedulers, 1) * begun + ANSWERED * answer
+    pieces = -(-nest.extents[product.reduced] // tile.piece) * prod(nest.extents[a] for a in product.around)
+    sums = block.exchanged * (1 + tile.slices) / machine.shared_access
+
+    def of_round(count: int) -> float:
+        return 2 * answer + pieces * max(count * max(of_block), alone) + count * sums if count else 0
+
+    rounds, rest = divmod(block.blocks, machine.multiprocessors * block.resident)
+    return rounds * of_round(block.resident) + of_round(-(-rest // machine.multiprocessors))
+
+
+def best(nest: Nest, product: MatrixProduct) -> Tile:
+    """The tile that takes the fewest cycles; of those that take as long the largest, which reads least again, with the
+    fewest slices."""
+    taken = {tile: cycles(nest, product, tile) for tile in tiles(nest, product)}
+    least = EQUAL * min(taken.values())
+    return min(
+        taken, key=lambda tile: (max(taken[tile], least), -prod(tile.size), tile.slices, tile.depth, taken[tile])
+    )
+
+
+@dataclass(frozen=True)
 class _Contraction:
     nest: Nest
     axes: MatrixProduct
@@ -93,39 +235,28 @@ class _Contraction:
     def steps(self) -> list[Step]:
         nest, (row, column, reduced) = self.nest, (self.axes.row, self.axes.column, self.axes.reduced)
         steps = ordered(nest, self.axes)
-        sizes = self.sizes()
-        for axis, lanes, (count, warps) in zip((row, column), SPREAD, sizes, strict=True):
-            steps += _tiled(axis, count, warps, lanes, self.vector)
-        steps.append(Split(reduced, DEPTH, (f"{reduced}o", f"{reduced}i")))
+        tile = best(nest, self.axes)
+        for axis, lanes, (count, warps) in zip((row, column), SPREAD, (tile.rows, tile.columns), strict=True):
+            steps += _tiled(axis, count, warps, lanes, tile.vector)
+        outer, inner = f"{reduced}o", f"{reduced}i"
+        if tile.slices > 1:
+            steps.append(Split(reduced, tile.piece, (outer, f"{reduced}b")))
+            steps += [Split(f"{reduced}b", tile.depth, (f"{reduced}w", inner)), BindLoop(f"{reduced}w", "warp")]
+        else:
+            steps.append(Split(reduced, tile.depth, (outer, inner)))
         for access, axis in ((self.axes.left, row), (self.axes.right, column)):
             name = nest.name_of(access.buffer)
             pad = VECTOR if access.leading[-1] != axis else 0
-            steps.append(Pack(name, "shared", at=f"{reduced}o", inner=axis, pad=pad))
+            steps.append(Pack(name, "shared", at=outer, inner=axis, pad=pad))
             steps.append(Pack(name, "registers"))
         steps += packed_results(nest, (self.axes.left.buffer, self.axes.right.buffer))
-        return [*steps, Pipeline(f"{reduced}o", 2)]
-
-    @property
-    def vector(self) -> int:
-        """Numbers that a thread has as neighbours."""
-        largest = max(self.axes.left.access.element_bytes, self.axes.right.access.element_bytes)
-        return min(VECTOR, self.nest.machine.access // largest)
-
-    def sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """The largest tile that leaves no multiprocessor without one, or the smallest."""
-        nest, (row, column) = self.nest, (self.axes.row, self.axes.column)
-        others = self.axes.others(nest)
-        batch = prod(nest.extents[axis] for axis in others)
-
-        def blocks(rows: tuple[int, int], columns: tuple[int, int]) -> int:
-            tile = [n * w * lanes * self.vector for (n, w), lanes in zip((rows, columns), SPREAD, strict=True)]
-            return batch * prod(-(-nest.extents[a] // size) for a, size in zip((row, column), tile, strict=True))
-
-        pairs = sorted(
-            ((rows, columns) for rows in SIZES[0] for columns in SIZES[1]),
-            key=lambda pair: (-prod(n for size in pair for n in size), abs(prod(pair[0]) - 2 * prod(pair[1]))),
-        )
-        return next((pair for pair in pairs if blocks(*pair) >= nest.machine.multiprocessors), pairs[-1])
+        steps.append(Pipeline(outer, 2))
+        block = needs(nest, self.axes, tile)
+        is_tight = 2 * block.threads >= HELD and block.resident > 1 and tile.slices > 1
+        sizes = zip((row, column, reduced), (*tile.size, tile.piece), strict=True)
+        if is_tight and all(nest.extents[axis] % size == 0 for axis, size in sizes):  # else conditions need registers
+            steps.append(Resident(block.resident))
+        return steps
 
 
 def _tiled(axis: str, count: int, warps: int, lanes: int, vector: int) -> list[Step]:

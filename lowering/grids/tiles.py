@@ -194,10 +194,24 @@ class SharedTile:
         sizes = [dimension.size for dimension in self.dimensions]
         sizes[-1] //= self.width
         total = prod(sizes)
+        run = self._run(sizes[-1])
+        cut = sizes if run == sizes[-1] else [sizes[-1] // run, *sizes[:-1], run]
+        outer = next((n for n, size in enumerate(cut) if size > 1), 0)
+        row = prod(cut[outer + 1 :])
+        # Threads that have whole rows of the outermost dimension have the same places in the others each time.
+        apart = self.threads // row if self.threads % row == 0 else 0
+
+        def places_of(at: Position) -> list[Position]:
+            number = code.thread if apart else at.scaled(self.threads) + code.thread
+            found = [Position(((place, 1),)) for place in code.digits(code.builder.index(number), cut)]
+            if apart:
+                found[outer] += at.scaled(apart)
+            first, *others = found
+            return found if cut is sizes else [*others[:-1], first.scaled(run) + others[-1]]
 
         def step(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
             number = code.builder.index(at.scaled(self.threads) + code.thread)
-            places = [Position(((place, 1),)) for place in code.digits(number, sizes)]
+            places = places_of(at)
             places[-1] = places[-1].scaled(self.width)
             inside = code.less(number, total) if total % self.threads else None
             code.when(inside, lambda: body(at, places))
@@ -205,6 +219,13 @@ class SharedTile:
 
         code.builder.sequential(Steps(0, self.chunks), (), step)
         code.mark_unrolled(self.chunks)
+
+    def _run(self, vectors: int) -> int:
+        """How many of the vectors of a row lanes copy one after the other, before they go on to the next row: all, or,
+        where rows become columns, a sector of memory, so that what they store is in different banks."""
+        run = max(self.code.nest.machine.sector // (self.width * element_bytes(self.element)), 1)
+        is_row = self.layout[-1] == len(self.layout) - 1
+        return vectors if is_row or vectors % run else run
 
     def _index(self, number: int, at: Position) -> SSAValue:
         """The index of an element that is at a place along the axis of a dimension: of a window, where this is now."""

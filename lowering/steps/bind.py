@@ -10,6 +10,9 @@ first, and none is left alone at the end.
 With `like=j`, the loop has the threads that loop `j` has, for statements that are not along the axis of that one: each
 thread has elements of both. A statement along both axes, or one that reduces the axis of the loop, has to be a
 contraction, whose instruction exchanges them.
+
+`resident(2)`: a multiprocessor is to hold two blocks at a time, so that the assembler gives a thread no more registers
+than that leaves.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from dataclasses import dataclass
 from tenon.lowering.kernels.statement import LoopKind
 from tenon.lowering.steps.nest import THREADS, Bind, Nest, replaced
 from tenon.lowering.steps.scan_loops import scanned_by
-from tenon.lowering.steps.step import Step
+from tenon.lowering.steps.step import Step, number
 
 DESCENDING = "descending"
 
@@ -72,3 +75,21 @@ class BindLoop(Step):
         nest.change(
             self.loop, replaced(nest.loop(self.loop), bind=Bind(self.to), like=self.like, descending=bool(self.order))
         )
+
+
+@dataclass(frozen=True)
+class Resident(Step):
+    """Have registers for `blocks` of a multiprocessor."""
+
+    name = "resident"
+
+    blocks: int
+
+    def obstacle(self, nest: Nest) -> str | None:
+        blocks, threads = number(self.blocks, "blocks"), nest.count(*THREADS)
+        if blocks > nest.machine.blocks or blocks * threads > nest.machine.threads:
+            return f"a multiprocessor holds {nest.machine.blocks} blocks and {nest.machine.threads} threads at most"
+        return None
+
+    def apply(self, nest: Nest) -> None:
+        nest.resident = self.blocks

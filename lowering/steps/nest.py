@@ -220,6 +220,8 @@ class Nest:
     """Blocks that there are, each of which does tiles one after the other; 0: one for each."""
     registers: tuple[int, int] | None = None
     """Of each thread that copies, and that computes, where they do not have equally many."""
+    resident: int = 1
+    """Blocks that a multiprocessor is to hold at a time."""
 
     @staticmethod
     def of(kernel: Kernel, machine: Gpu) -> Nest:
@@ -332,8 +334,7 @@ class Nest:
     def __str__(self) -> str:
         lines = [f"nest @{self.kernel.name}"]
         for axis, extent in self.extents.items():
-            loops = self.loops_of([axis])
-            parts = [loop.name if loop.stride == 1 else f"{loop.name} * {loop.stride}" for loop in loops]
+            parts = [o.name if o.stride == 1 else f"{o.name} * {o.stride}" for o in self.loops_of([axis])]
             lines.append(f"  axis {axis} < {extent}: {' + '.join(parts)}")
         for loop in self.loops:
             marks = [mark for mark, holds in (("unrolled", loop.unrolled), ("vector", loop.vector)) if holds]
@@ -350,8 +351,7 @@ class Nest:
             tile = self.tiles.get(buffer)
             places = ["shared" if tile.at is None else f"shared at {tile.at}"] if tile is not None else []
             places += [self.space(buffer).value] if buffer in self.spaces else []
-            if places:
-                lines.append(f"  buffer {name}: {', '.join(places)}")
+            lines += [f"  buffer {name}: {', '.join(places)}"] if places else []
         lines += [f"  {self._statement_text(statement)}" for statement in self.statements]
         return "\n".join(lines)
 

@@ -9,7 +9,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
-from tenon.lowering.steps.bind import BindLoop
+from tenon.lowering.steps.bind import BindLoop, Resident
 from tenon.lowering.steps.contract import Contract
 from tenon.lowering.steps.inline import Inline
 from tenon.lowering.steps.nest import Nest, NestError
@@ -27,7 +27,7 @@ STEPS: dict[str, type[Step]] = {
     step.name: step
     for step in (
         *(Split, Reorder, BindLoop, Unroll, Vectorize, Rotate),
-        *(Pack, Contract, PiecesStep, OnlineStep, Pipeline, Inline, Last, Registers),
+        *(Pack, Contract, PiecesStep, OnlineStep, Pipeline, Inline, Last, Registers, Resident),
     )
 }
 

@@ -226,6 +226,7 @@ FOR_MANY = (
     "softmax_1x5",
     "argmax",
     "product_70x45x90",
+    "product_200x100x72",
     "transposed",
     "columns_257x64",
     "row_by_matrix",
@@ -293,6 +294,13 @@ def test_shared_memory_has_few_conflicts(name: str, executables: dict[tuple[str,
     assert counters.sector_use > 0.7
 
 
+@needs_compiler
+def test_slices_of_products_are_copied_without_conflicts(executables: dict[tuple[str, str], Any]) -> None:
+    counters = counted(executables["product_200x100x72", "many"], CASES["product_200x100x72"])
+    assert counters.turns_per_access == 1
+    assert counters.sector_use > 0.8
+
+
 @pytest.mark.parametrize("name", LONG)
 def test_long_reductions_use_many_blocks(name: str) -> None:
     grids = [prod(launch_shape(kernel, "grid")) for kernel in kernels(lowered(CASES[name], GPUS["sm_90"]))]
@@ -346,7 +354,15 @@ def test_nvrtc_compiles_without_local_memory(architecture: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["split(i, 256) -> i0, i1", "reorder(j, i)", "bind(i, grid)", "unroll(i)", "vectorize(i)", "pack(a0, registers)"],
+    [
+        "split(i, 256) -> i0, i1",
+        "reorder(j, i)",
+        "bind(i, grid)",
+        "unroll(i)",
+        "vectorize(i)",
+        "pack(a0, registers)",
+        "resident(2)",
+    ],
 )
 def test_steps_print_as_they_are_read(text: str) -> None:
     assert str(parse(text, STEPS)) == text
@@ -506,6 +522,8 @@ func.func private @f(%x: memref<2000xf32>, %o: memref<{output}f32>) attributes {
             "tiles take 120004 bytes of shared memory of 101376",
         ),
         ("inline(a0)", "inline(a0): there is no intermediate a0"),
+        ("resident(0)", "resident(0): blocks is 0, expected a number from 1 on"),
+        ("resident(33)", "resident(33): a multiprocessor holds 32 blocks and 1536 threads at most"),
         ("split(i, 16) -> g, l; bind(l, lane)", "16 iterations are bound to the lanes of a warp, which has 32"),
         ("pack(a0, shared, pad=x)", "pack(a0, shared, pad=x): pad is x, expected a number from 0 on"),
         ("SUM bind(i, grid)", "bind(i, grid): axis i is reduced, and blocks of a grid combine nothing"),

@@ -147,6 +147,27 @@ func.func private @product(%a: memref<2048x512xf32>, %b: memref<512x2048xf32>, %
 
 // -----
 
+// Of few tiles four warps each have a slice of the sums, so that all multiprocessors have two blocks.
+func.func private @few_tiles(%a: memref<1024x1024xf32>, %b: memref<1024x1024xf32>, %o: memref<1024x1024xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<1024x1024xf32>)
+  linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>],
+                  iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%a, %b : memref<1024x1024xf32>, memref<1024x1024xf32>) outs(%o : memref<1024x1024xf32>) {
+  ^bb0(%x: f32, %y: f32, %z: f32):
+    %p = arith.mulf %x, %y : f32
+    %s = arith.addf %z, %p : f32
+    linalg.yield %s : f32
+  }
+  func.return
+}
+// CHECK-LABEL: func.func private @few_tiles
+// CHECK-SAME:    "split(i, 64) -> ig, ib", "split(ib, 32) -> iu, ir"
+// CHECK-SAME:    "split(k, 32) -> ko, kb", "split(kb, 8) -> kw, ki", "bind(kw, warp)"
+// CHECK-SAME:    "pipeline(ko, 2)", "resident(2)"
+
+// -----
+
 // Windows of no elements.
 func.func private @windows_of_none(%x: memref<0x66xf32>, %y: memref<3xf32>, %o: memref<64xf32>) attributes {kernel} {
   %zero = arith.constant 0.0 : f32
