@@ -49,28 +49,22 @@ class ApproximateRoundedPass(FunctionPass):
 
 
 def approximate_rounded(function: func.FuncOp) -> None:
-    """Set the flags in one kernel."""
-    candidates = [
-        op
-        for op in all_ops(function)
-        if isinstance(op, _CANDIDATES)
-        and op.results[0].type == f32
-        and arith.FastMathFlag.APPROX_FUNC not in op.fastmath.data
-    ]
+    """Set the flags in one kernel; those that say so already may be approximated where they are."""
     if not any(isinstance(op.result.type, Float16Type | BFloat16Type) for op in ops_of(function, arith.TruncFOp)):
         return
+    candidates = [op for op in all_ops(function) if isinstance(op, _CANDIDATES) and op.results[0].type == f32]
     values = _Values(function)
-    rounded = [op for op in candidates if _is_allowed(op) or values.is_rounded(op.results[0])]
-    by_reciprocal = [op for op in rounded if isinstance(op, arith.DivfOp) and _has_reciprocal(op.rhs)]
+    rounded = [op for op in candidates if not _is_approximated(op) and values.is_rounded(op.results[0])]
+    quotients = [op for op in candidates if isinstance(op, arith.DivfOp) and (op in rounded or _is_approximated(op))]
+    by_reciprocal = [op for op in quotients if _has_reciprocal(op.rhs)]
     for op in rounded:
-        flags = [arith.FastMathFlag.APPROX_FUNC]
-        flags += [arith.FastMathFlag.ALLOW_RECIP] if op in by_reciprocal else []
-        chosen = _as_power_of_two(op) if isinstance(op, math.ExpOp) and not _is_allowed(op) else op
-        chosen.properties["fastmath"] = arith.FastMathFlagsAttr(flags)
+        chosen = _as_power_of_two(op) if isinstance(op, math.ExpOp) else op
+        chosen.properties["fastmath"] = arith.FastMathFlagsAttr([arith.FastMathFlag.APPROX_FUNC])
+    for op in by_reciprocal:
+        op.fastmath = arith.FastMathFlagsAttr([*op.fastmath.data, arith.FastMathFlag.ALLOW_RECIP])
 
 
-def _is_allowed(op: Operation) -> bool:
-    """Whether it was said before that an op may be approximated."""
+def _is_approximated(op: Operation) -> bool:
     flags = op.properties.get("fastmath")
     return isinstance(flags, arith.FastMathFlagsAttr) and arith.FastMathFlag.APPROX_FUNC in flags.data
 
