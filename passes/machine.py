@@ -184,6 +184,8 @@ class Gpu:
     """Multiply-adds of f32 that a multiprocessor begins in a cycle."""
     schedulers: int = 4
     """Instructions that a multiprocessor begins in a cycle, each for all threads of a warp."""
+    integer_lanes: int = 64
+    """Operations on integers, comparisons, choices and conversions between neighbours that it begins in a cycle."""
     special: int = 16
     """Reciprocals, exponentials and the like, and slow conversions, that it begins in a cycle."""
     double_lanes: int = 2

@@ -46,6 +46,11 @@ TELLING = (
 )
 """Instructions that show which way a kernel goes; all others are in the total."""
 
+INTEGER = (
+    *("IADD3", "VIADD", "LEA", "LOP3", "PLOP3", "SHF", "PRMT", "IMNMX", "VIMNMX", "IABS", "SGXT", "BMSK"),
+    *("FSETP", "ISETP", "FSEL", "SEL", "FMNMX", "F2FP", "DSETP"),
+)
+"""Instructions of the pipe for integers, which has half of the lanes of that for sums and products."""
 SPECIAL = ("MUFU", "F2F", "FCHK", "I2F", "F2I", "POPC", "FLO")
 """Instructions of the units for special functions."""
 
@@ -94,7 +99,7 @@ def predict(
     which begins `rate` multiply-adds in a cycle by instructions that do not wait for one another; without a rate,
     `lanes` (those of f32, if none are given), and each thread waits for its own. A block has an access of each thread
     under way, or `copied` bytes that none waits for. What each thread has `executed`, if it is known, is begun at the
-    rates of a multiprocessor's schedulers and of its units for special functions."""
+    rates of a multiprocessor's schedulers, of its pipe for integers, and of its units for special functions."""
     at_once = min(blocks, resident * gpu.multiprocessors)
     active = at_once * threads
     if not active:
@@ -108,12 +113,17 @@ def predict(
     if rate is None:
         limits["arithmetic latency"] = operations / active * gpu.dependent / gpu.clock
     if executed is not None:
-        special = sum(count for name, count in executed.items() if name.partition(".")[0] in SPECIAL)
-        threads_each = blocks * threads / busy / gpu.clock
-        limits["instructions"] = threads_each * executed.total() / (gpu.schedulers * gpu.warp)
-        limits["special functions"] = threads_each * special / gpu.special
+        seconds = blocks * threads / (busy * gpu.clock)  # for an instruction of each thread, one thread in a cycle
+        limits["instructions"] = seconds * executed.total() / (gpu.schedulers * gpu.warp)
+        limits["integers and comparisons"] = seconds * _counted(executed, INTEGER) / gpu.integer_lanes
+        limits["special functions"] = seconds * _counted(executed, SPECIAL) / gpu.special
     bound = max(limits, key=lambda name: limits[name])
     return limits[bound], bound
+
+
+def _counted(executed: Counter[str], names: Sequence[str]) -> int:
+    """How many of the executed instructions are of these, with any modifiers."""
+    return sum(count for name, count in executed.items() if name.partition(".")[0] in names)
 
 
 def product_of(function: func.FuncOp) -> MmaSyncOp | WarpgroupMmaOp | None:

@@ -139,10 +139,15 @@ def test_what_threads_execute_is_counted_where_there_is_no_loop() -> None:
 
 
 @pytest.mark.parametrize(
-    ("executed", "bound"), [({"FFMA": 1280}, "instructions"), ({"MUFU.EX2": 160, "FFMA": 1}, "special functions")]
+    ("executed", "bound"),
+    [
+        ({"FFMA": 1280}, "instructions"),
+        ({"FSETP.GT.AND": 320, "LOP3.LUT": 320, "FFMA": 1}, "integers and comparisons"),
+        ({"MUFU.EX2": 160, "FFMA": 1}, "special functions"),
+    ],
 )
 def test_instructions_bound_a_prediction(executed: dict[str, int], bound: str) -> None:
-    """A multiprocessor begins 128 in a cycle for as many threads, or 16 of the slow ones."""
+    """A multiprocessor begins 128 in a cycle for as many threads, of integers 64, and of the slow ones 16."""
     found = predict(H100, 132 * 8, 256, 8, 16, 1, executed=Counter(executed))
     assert found == (pytest.approx(8 * 256 * 10 / H100.clock), bound)
 
