@@ -33,6 +33,7 @@ INSTEAD: dict[str, str] = {
     "view_as_complex": "there are no complex dtypes; tenon.dft has real and imaginary parts along an axis",
     "view_as_real": "there are no complex dtypes; tenon.dft has real and imaginary parts along an axis",
     "fft": "there are no complex dtypes; tenon.dft has real and imaginary parts along an axis",
+    "dist": "write tenon.linalg.vector_norm(x - y)",
     "special": "its functions are names of tenon itself",
     "sparse": "there are no sparse tensors",
     "distributions": "draw by tenon.randn, rand, bernoulli, multinomial, or by tenon.random_normal(key, shape) and its "

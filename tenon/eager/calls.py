@@ -31,6 +31,7 @@ from tenon.runtime.knobs import knobs
 from tenon.runtime.reads.guards import Guards
 from tenon.runtime.reads.programs import Programs
 from tenon.runtime.reads.reading import Reading
+from tenon.runtime.store.module_digest import digest
 
 
 def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -207,7 +208,7 @@ def _call(
 
     around = Around()
     module, _, guards = _traced(function, arrays, structure, data, types, around)
-    call = call_of(getattr(function, "__name__", "function"), ("inlined", str(module)), inlined(module))
+    call = call_of(getattr(function, "__name__", "function"), ("inlined", digest(module)), inlined(module))
     if isinstance(function, JitFunction):
         _recorded(function).calls[key] = call, guards
     return call, around.operands()
