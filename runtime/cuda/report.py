@@ -2,9 +2,9 @@
 from that a predicted time.
 
 A prediction says which limit of the chip a kernel comes closest to, by the rates of its data sheet; it is a bound from
-below, no measurement. Of a kernel with few threads the limit is latency: each has one access of the widest kind in
-flight, and waits for each result before it goes on. Where threads do not wait for copies, a block may have as much in
-flight as its shared memory holds.
+below, no measurement. Of a kernel with few threads the limit is latency: each has in flight what it loads without a
+loop in between, or one access of the widest kind, and waits for each result before it goes on, unless it has several
+in turn. Where threads do not wait for copies, a block may have as much in flight as its shared memory holds.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import AnyFloat, Float64Type, MemRefType, ModuleOp, VectorType
+from xdsl.dialects import func, memref, scf, vector
+from xdsl.dialects.builtin import AnyFloat, Float64Type, MemRefType, ModuleOp, UnitAttr, VectorType
+from xdsl.ir import Operation
 
 from tenon.dialects.upstream.bulk_copies import TmaAsyncLoadOp
 from tenon.dialects.upstream.nvgpu import DeviceAsyncCopyOp, MmaSyncOp
@@ -23,7 +25,10 @@ from tenon.dialects.upstream.warpgroup import WarpgroupMmaOp
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.cuda.emit_cuda import kernels, launch_shape
 from tenon.lowering.cuda.shared_memory import shared_memory
+from tenon.lowering.grids.thread_code import REGISTERS
 from tenon.lowering.kernels.bytes_moved import Moved
+from tenon.lowering.kernels.statement import root_of
+from tenon.lowering.loop_ir.nests import constant_int
 from tenon.passes.machine import Gpu
 from tenon.runtime.cuda.disassembly import INSTALL
 from tenon.runtime.cuda.nvrtc import KernelResources
@@ -94,12 +99,13 @@ def predict(
     copied: int = 0,
     lanes: int | None = None,
     executed: Counter[str] | None = None,
+    independent: int = 1,
 ) -> tuple[float, str]:
     """Seconds that a launch takes at least, and by which limit: `resident` blocks of `threads` on a multiprocessor,
     which begins `rate` multiply-adds in a cycle by instructions that do not wait for one another; without a rate,
-    `lanes` (those of f32, if none are given), and each thread waits for its own. A block has an access of each thread
-    under way, or `copied` bytes that none waits for. What each thread has `executed`, if it is known, is begun at the
-    rates of a multiprocessor's schedulers, of its pipe for integers, and of its units for special functions."""
+    `lanes` (those of f32, if none are given), and each thread waits for its own, of which `independent` ones are under
+    way. A block has an access of each thread under way, or `copied` bytes. What each thread has `executed`, if it is
+    known, is begun at the rates of a multiprocessor's schedulers and of its units for special functions."""
     at_once = min(blocks, resident * gpu.multiprocessors)
     active = at_once * threads
     if not active:
@@ -111,7 +117,7 @@ def predict(
         "arithmetic": operations / (2 * (rate or lanes or gpu.lanes) * busy * gpu.clock),
     }
     if rate is None:
-        limits["arithmetic latency"] = operations / active * gpu.dependent / gpu.clock
+        limits["arithmetic latency"] = operations / active * gpu.dependent / gpu.clock / independent
     if executed is not None:
         seconds = blocks * threads / (busy * gpu.clock)  # for an instruction of each thread, one thread in a cycle
         limits["instructions"] = seconds * executed.total() / (gpu.schedulers * gpu.warp)
@@ -148,6 +154,34 @@ def lanes_of(function: func.FuncOp, gpu: Gpu) -> int:
     return gpu.double_lanes if floats == {Float64Type()} else gpu.lanes
 
 
+def loaded_together(function: func.FuncOp) -> int:
+    """Bytes that a thread loads of arguments without a loop in between that is one in the machine code."""
+    entry = function.body.blocks.first
+    found: Counter[Operation | None] = Counter()
+    for op in (*ops_of(function, memref.LoadOp), *ops_of(function, vector.LoadOp)):
+        if entry is None or root_of(op.operands[0]) not in entry.args:
+            continue
+        type_ = op.results[0].type
+        is_vector = isinstance(type_, VectorType)
+        bytes_ = element_bytes(type_.element_type) * prod(type_.get_shape()) if is_vector else element_bytes(type_)
+        around = op.parent_op()
+        while around is not None and not isinstance(around, func.FuncOp):
+            if isinstance(around, scf.ForOp):
+                extent = constant_int(around.ub)
+                if not isinstance(around.attributes.get("unroll"), UnitAttr) or extent is None:
+                    break
+                bytes_ *= extent
+            around = around.parent_op()
+        found[around] += bytes_
+    return max(found.values(), default=0)
+
+
+def in_turn(function: func.FuncOp) -> int:
+    """Sums of a thread that do not wait for one another: at most as many as it keeps together."""
+    types = (op.memref.type for op in ops_of(function, memref.AllocaOp))
+    return max((prod(type_.get_shape()) for type_ in types if type_.memory_space == REGISTERS), default=1)
+
+
 def report(
     module: ModuleOp,
     resources: Mapping[str, KernelResources],
@@ -176,9 +210,13 @@ def report(
         if bytes_ is not None and count is not None:
             rate = rate_of(function, gpu)
             copied = uses.shared if ops_of(function, DeviceAsyncCopyOp, TmaAsyncLoadOp) else 0
+            copied = max(copied, threads * loaded_together(function))
             lanes = lanes_of(function, gpu)
             known = executed.get(name)
-            seconds, bound = predict(gpu, blocks, threads, resident, sum(bytes_), count, rate, copied, lanes, known)
+            turns = in_turn(function)
+            seconds, bound = predict(
+                gpu, blocks, threads, resident, sum(bytes_), count, rate, copied, lanes, known, turns
+            )
         result.append(
             KernelReport(
                 name=name,

@@ -66,6 +66,16 @@ def test_copies_that_no_thread_waits_for_are_under_way_together() -> None:
 
 
 @needs_nvrtc
+def test_threads_load_and_multiply_several_numbers_in_turn() -> None:
+    (row,) = table(tenon.matmul, *[np.zeros((1024, 1024), np.float32)] * 2)
+    assert row[-1] == "arithmetic"
+    (row,) = table(tenon.matmul, *[np.zeros((512, 64, 64), np.float32)] * 2)
+    assert row[-1] == "memory"
+    (seconds, _), (alone, _) = (predict(H100, 1, 256, 8, 1, 1 << 20, independent=n) for n in (4, 1))
+    assert alone == pytest.approx(4 * seconds)
+
+
+@needs_nvrtc
 def test_matrix_instructions_have_a_rate_of_their_own() -> None:
     operations = 2 * H100.products * H100.multiprocessors * 1980
     assert predict(H100, 4096, 128, 2, 1, operations, H100.products) == (pytest.approx(1e-6), "arithmetic")
