@@ -621,7 +621,8 @@ def isnan(x: _Any, *, out: _Any = ...) -> _Any:
 def kl_div(x: _Any, target: _Any, log_target: _b.bool = ..., reduction: _Literal['mean', 'sum', 'none', 'batchmean'] = ..., *, out: _Any = ...) -> _Any:
     """The divergence of Kullback and Leibler: `target` (log(`target`) - `x`) for logarithms `x` of probabilities."""
 def kron(x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Any:
-    """The products of each element of the matrix `x` (m, n) with the matrix `y` (p, q), as blocks of (m * p, n * q)."""
+    """The products of each element of `x` (m, n) with all of `y` (p, q), as blocks of (m * p, n * q). Tensors may have
+    any rank: the smaller one has axes of size 1 in front."""
 def kthvalue(x: _Any, k: _b.int, axis: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
     """The `k`th smallest element along `axis`, counted from 1, and its place."""
 def l1_loss(x: _Any, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:

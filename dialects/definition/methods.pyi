@@ -403,7 +403,8 @@ class Methods:
     def kl_div(self, target: _Any, log_target: _b.bool = ..., reduction: _Literal['mean', 'sum', 'none', 'batchmean'] = ...) -> _Self:
         """The divergence of Kullback and Leibler: `target` (log(`target`) - `x`) for logarithms `x` of probabilities."""
     def kron(self, y: _Any = ..., *, other: _Any = ...) -> _Any:
-        """The products of each element of the matrix `x` (m, n) with the matrix `y` (p, q), as blocks of (m * p, n * q)."""
+        """The products of each element of `x` (m, n) with all of `y` (p, q), as blocks of (m * p, n * q). Tensors may have
+        any rank: the smaller one has axes of size 1 in front."""
     def kthvalue(self, k: _b.int, axis: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
         """The `k`th smallest element along `axis`, counted from 1, and its place."""
     def l1_loss(self, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ...) -> _Self:

@@ -67,7 +67,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "mv": (lambda t, x, y: t.mv(x, y), (X, V)),
     "dot": (lambda t, x, y: t.dot(x, y), (V, W)),
     "inner": (lambda t, x, y: t.inner(x, y), (X, V)),
-    "kron": (lambda t, x, y: t.kron(x, y), (X, M)),
+    "kron": (lambda t, x, y, v: (t.kron(x, y), t.kron(v, x), t.kron(v, v)), (X, M, V)),
     "tensordot": (lambda t, x, y: t.tensordot(x, y, dims=1), (X, M)),
     "tensordot of axes": (lambda t, x, y: t.tensordot(x, y, dims=([1, 0], [1, 0])), (X, Y)),
     "vecdot": (lambda t, x, y: t.linalg.vecdot(x, y, dim=0), (X, Y)),

@@ -133,13 +133,20 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
 @tensor_function
 @also_called(input="x", other="y")
 def kron(x: Any, y: Any) -> Any:
-    """The products of each element of the matrix `x` (m, n) with the matrix `y` (p, q), as blocks of (m * p, n * q).
+    """The products of each element of `x` (m, n) with all of `y` (p, q), as blocks of (m * p, n * q). Tensors may have
+    any rank: the smaller one has axes of size 1 in front.
 
     >>> tenon.kron(np.eye(2), np.array([[1, 2]]))
+    >>> tenon.kron(np.array([1, 2]), np.array([3, 4]))
     """
-    x, y = _of_rank("kron", "x", x, 2), _of_rank("kron", "y", y, 2)
-    found = ops.multiply(ops.expand_dims(x, axis=(1, 3)), ops.expand_dims(y, axis=(0, 2)))
-    return ops.reshape(found, shape=(x.shape[0] * y.shape[0], x.shape[1] * y.shape[1]))
+    x, y = shaped(x), shaped(y)
+    rank = max(x.ndim, y.ndim)
+    (first, second) = ((1,) * (rank - part.ndim) + tuple(part.shape) for part in (x, y))
+    blocks = ops.multiply(
+        ops.reshape(x, shape=tuple([size for pair in zip(first, (1,) * rank, strict=True) for size in pair])),
+        ops.reshape(y, shape=tuple([size for pair in zip((1,) * rank, second, strict=True) for size in pair])),
+    )
+    return ops.reshape(blocks, shape=tuple([m * n for m, n in zip(first, second, strict=True)]))
 
 
 @tensor_function
