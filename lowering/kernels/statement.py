@@ -218,9 +218,11 @@ class Kernel:
 
     def runs_together(self) -> bool:
         """Whether loops that the statements share are worth one nest: there are several statements, or intermediates,
-        which it keeps small."""
+        which it keeps small. Those that nothing is written to only say how long a loop is."""
         statements = self.statements
-        return (len(statements) > 1 or bool(self.intermediates)) and len(statements) == len(self.items)
+        written = {root_of(output.buffer) for statement in statements for output in statement.outputs}
+        has_intermediates = any(alloc.memref in written for alloc in self.intermediates)
+        return (len(statements) > 1 or has_intermediates) and len(statements) == len(self.items)
 
 
 def kernels_of(module: Operation) -> list[func.FuncOp]:
