@@ -130,7 +130,7 @@ class StorageAssignment:
             return False
         positions = self._values.positions
         base, start, end = self.storage(op.result), positions[call], positions[op]
-        if self.storage(op.dest) is not base:
+        if self.storage(op.dest) is not base and not self._values.definitions[op.dest].is_undefined:
             return False
         if any(start <= read < end for read in base.reads) or any(start < write <= end for write in base.writes):
             return False

@@ -34,6 +34,7 @@ from tenon.dialects.types.types import shape_of
 from tenon.passes.fuse.grouping import MOST_INPUTS, Group, Grouping
 from tenon.passes.fuse.rederive import Rederivation
 from tenon.passes.iteration import iteration_of
+from tenon.passes.layout.joined_results import join_in_place
 from tenon.passes.layout.transposed_operands import copies_columns, operand_to_transpose, with_transposed
 from tenon.passes.layout.widened_operands import Widened, restored, take_narrow_operands
 from tenon.passes.loops.chain_products import chained
@@ -123,6 +124,8 @@ class _Outliner:
         terminator = block.last_op
         assert terminator is not None
         assert terminator.has_trait(IsTerminator)
+        if self._options.strips:
+            join_in_place(block)
         self._widened |= take_narrow_operands(block, halves=not self._options.strips)
         for operations in chained(block):
             place = operations[-1].next_op

@@ -731,3 +731,22 @@ func.func @padding_before_distant_windows(%x: tensor<1x64x1x128x128xf32>, %w: te
 }
 // CHECK-LABEL: @padding_before_distant_windows
 // CHECK-COUNT-2: func.call @kernel_
+
+// -----
+
+// What joins results of contractions as pieces of memory is no kernel: each is written where it goes.
+func.func @joined_products(%a: tensor<16x32xf32>, %b: tensor<16x32xf32>, %w: tensor<32x8xf32>) -> tensor<2x16x8xf32> {
+  %p = tenon.matmul %a, %w : tensor<16x32xf32>, tensor<32x8xf32> -> tensor<16x8xf32>
+  %q = tenon.matmul %b, %w : tensor<16x32xf32>, tensor<32x8xf32> -> tensor<16x8xf32>
+  %r = tenon.reshape %p {shape = [1, 16, 8]} : tensor<16x8xf32> -> tensor<1x16x8xf32>
+  %s = tenon.reshape %q {shape = [1, 16, 8]} : tensor<16x8xf32> -> tensor<1x16x8xf32>
+  %y = tenon.concatenate [%r, %s] : [tensor<1x16x8xf32>, tensor<1x16x8xf32>] -> tensor<2x16x8xf32>
+  func.return %y : tensor<2x16x8xf32>
+}
+// CHECK-LABEL: @joined_products
+// CHECK:         tensor.empty() : tensor<2x16x8xf32>
+// CHECK:         func.call @kernel_0(%a, %w)
+// CHECK:         tensor.insert_slice {{.*}}[0, 0, 0] [1, 16, 8] [1, 1, 1]
+// CHECK:         func.call @kernel_0(%b, %w)
+// CHECK:         tensor.insert_slice {{.*}}[1, 0, 0] [1, 16, 8] [1, 1, 1]
+// CHECK-NOT:   tenon.concatenate
