@@ -30,6 +30,7 @@ from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
 from tenon.lowering.kernels.turn_rows import shuffles
 from tenon.lowering.schedules.packing import column_operands, matrix_tiles, with_columns
 from tenon.lowering.schedules.schedule_attribute import LARGEST_TILE, MOST_TAPS, Schedule
+from tenon.passes.layout.contraction_axes import SINGLE
 from tenon.passes.machine import Machine
 
 VECTORS_IN_FLIGHT = 8
@@ -93,6 +94,8 @@ def decide_tile(
         return None, work
     copying = _cost_of_copy(statement, chosen[0], packed) if chosen is not None and chosen[0] in packed else 1.0
     turned, cost = _decide_across(statement, loops, machine) if jam else (None, work)
+    if chosen is not None and -(-estimate(statement.extents[chosen[0]]) // chosen[1]) == 1:
+        copying /= SINGLE
     if turned is not None and cost < work / lanes * copying:
         return (with_columns(statement, turned, None, machine) if panels else turned), cost
     rows, cost = _decide_whole_rows(statement, loops, machine) if jam else (None, work)

@@ -15,6 +15,10 @@ from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import is_known
 from tenon.passes.machine import Machine
 
+SINGLE = 0.75
+"""How fast products are whose tiles are one vector wide: each row that is loaded serves one of them."""
+EMPTIER = 0.9
+"""The part of what vectors are filled by that another order of axes may leave."""
 FEWEST_ACROSS = 4
 """Sums side by side in memory that are worth transposing a tile for."""
 
@@ -48,40 +52,48 @@ def loses_neighbours(structure: LoopStructure, after: Sequence[AffineMap], machi
     """
     before = (*structure.operands, structure.result_map)
     slides = any(not isinstance(e, AffineDimExpr | AffineConstantExpr) for m in before[:-1] for e in m.results)
-    fewest = machine.lanes * 3 // 4  # along shorter dimensions vectors stay empty
     extents = structure.extents
 
-    def fill_vectors(maps: Sequence[AffineMap]) -> bool:
-        return _has_neighbours(maps, extents, fewest) or _is_turned(maps, extents, fewest)
+    def filled(maps: Sequence[AffineMap]) -> float:
+        loops = [*_neighbours(maps), *_turned(maps, extents)]
+        return max([lanes_filled(estimate(extents[loop]), machine.lanes) for loop in loops], default=0.0)
 
-    return slides and fill_vectors(before) and not fill_vectors(after)
+    return slides and filled(after) < EMPTIER * filled(before)
 
 
-def _has_neighbours(maps: Sequence[AffineMap], extents: Sequence[int], fewest: int) -> bool:
-    """Whether neighbours along the last dimension of the result, which has no fewer than `fewest`, are neighbours in
-    each operand that they differ in."""
+def lanes_filled(extent: int, lanes: int) -> float:
+    """The part of its vectors that a loop fills; 0 where they stay too empty."""
+    vectors = -(-extent // lanes)
+    if extent < lanes * 3 // 4:
+        return 0.0
+    return extent / (vectors * lanes) * (SINGLE if vectors == 1 else 1.0)
+
+
+def _neighbours(maps: Sequence[AffineMap]) -> list[int]:
+    """The loop along the last dimension of the result, if neighbours along it are neighbours in each operand that they
+    differ in."""
     last = maps[-1].results[-1] if maps[-1].results else None
-    if not isinstance(last, AffineDimExpr) or estimate(extents[last.position]) < fewest:
-        return False
+    if not isinstance(last, AffineDimExpr):
+        return []
     for index in maps[:-1]:
         steps = [Subscript.of(expr).factors.get(last.position, 0) for expr in index.results]
         if any(steps[:-1]) or (steps and steps[-1] not in (0, 1)):
-            return False
-    return True
+            return []
+    return [last.position]
 
 
-def _is_turned(maps: Sequence[AffineMap], extents: Sequence[int], fewest: int) -> bool:
-    """Whether neighbours in operands are along another dimension of the result than the last, along which these
-    operands stay where they are: tiles of sums are transposed on their way to memory then."""
+def _turned(maps: Sequence[AffineMap], extents: Sequence[int]) -> list[int]:
+    """The loops along other dimensions of the result than the last along which operands have neighbours, and stay where
+    they are along the last: tiles of sums are transposed on their way to memory then."""
     *others, last = maps[-1].results or (None,)
     if not isinstance(last, AffineDimExpr) or estimate(extents[last.position]) < FEWEST_ACROSS:
-        return False
-    return any(
-        isinstance(loop, AffineDimExpr)
-        and estimate(extents[loop.position]) >= fewest
-        and all(_has_vectors(index, loop.position, last.position) for index in maps[:-1])
+        return []
+    return [
+        loop.position
         for loop in others
-    )
+        if isinstance(loop, AffineDimExpr)
+        and all(_has_vectors(index, loop.position, last.position) for index in maps[:-1])
+    ]
 
 
 def _has_vectors(index: AffineMap, loop: int, across: int) -> bool:

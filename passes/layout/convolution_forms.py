@@ -153,6 +153,10 @@ def faster_form(x: Value, weight: Value, windows: Windows, target: Target) -> Va
     steps = 1 < windows.stride[-1] <= MOST_PHASES and windows.dilation[-1] == 1
     pays = steps and weight.shape[1] >= FEWEST_FILTERS
     columns = counts[-1]
+    if not target.matrices:
+        found = filter_lanes(x, weight, windows, counts, target.machine, otherwise=False)
+        if found is not None:
+            return found
     if len(counts) > 1 and columns < target.narrow and counts[-2] > 1 and _fit_in_one_row(windows, pays):
         return _along_rows(x, weight, windows, counts)
     return _by_phases(x, weight, windows, columns) if pays else None

@@ -18,7 +18,8 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.contract.windows import Sizes, Windows, places
 from tenon.dialects.support.frozen_arguments import is_frozen
 from tenon.dialects.types.types import numpy_dtype
-from tenon.passes.layout.forms import FEW_VECTORS, contracted, float_lanes
+from tenon.passes.layout.contraction_axes import EMPTIER, lanes_filled
+from tenon.passes.layout.forms import FEW_VECTORS, contracted, float_lanes, whole_of, within
 from tenon.passes.machine import Machine
 
 BLOCK_VECTORS = 2
@@ -27,20 +28,28 @@ MOST_VECTORS = 4
 """The same where filters have no blocks of two: as many as the tile of a contraction is wide."""
 FULL_ENOUGH, FULL = 0.75, 0.875
 """The part of vectors that the filters of a block have to fill: all filters, and one of several blocks."""
+MOST_AROUND = 2
+"""How many times as large as a slice of an image that may be which is read in its place, and computed for that."""
 FEWEST_WINDOWS = 128
 """Windows below which putting the weight in order costs too much, unless it is done once."""
 
 
-def filter_lanes(x: Value, weight: Value, windows: Windows, counts: Sizes, machine: Machine) -> Value | None:
+def filter_lanes(
+    x: Value, weight: Value, windows: Windows, counts: Sizes, machine: Machine, *, otherwise: bool = True
+) -> Value | None:
     """The convolution of `x` (n, groups, c, ...image) by `weight` (groups, f, c, ...window) with vectors along filters;
-    `None` where these do not fill blocks, or others do as well."""
+    `None` where these do not fill blocks, or, if it could do `otherwise`, others do as well."""
     lanes = float_lanes(x, machine)
     if not lanes:
         return None
     block = _filters_of_block(weight.shape[1], lanes)
     is_prepared = is_frozen(weight.ssa) or x.shape[0] * prod(counts) >= FEWEST_WINDOWS
     steps, has_few = windows.stride[-1] > 1, prod(counts) <= FEW_VECTORS * lanes and prod(windows.size) > 1
-    if block is None or not is_prepared or not (steps or (has_few and block > lanes)):
+    if block is None or not is_prepared:
+        return None
+    # What `layout` makes of an order of axes in which vectors are not emptier.
+    is_emptier = lanes_filled(counts[-1], lanes) < EMPTIER * lanes_filled(block, lanes)
+    if not steps and not (block > lanes and (has_few or (not otherwise and is_emptier))):
         return None
     return _by_blocks(x, weight, windows, counts, block, machine)
 
@@ -63,7 +72,11 @@ def _filters_of_block(filters: int, lanes: int) -> int | None:
 def _by_blocks(x: Value, weight: Value, windows: Windows, counts: Sizes, block: int, machine: Machine) -> Value:
     groups, f, c, *taps = weight.shape
     rank, blocks = len(counts), f // block
-    by_block = ops.reshape(weight, shape=(groups, blocks, block, c, *taps))
+    # Slices of one weight, or of one image, share it, however it is put in order.
+    whole, starts, steps = whole_of(weight)
+    if (whole.shape[:3], starts[:3], steps[:3]) != (weight.shape[:3], (0, 0, 0), (1, 1, 1)):
+        whole, starts, steps = weight, (0,) * weight.ndim, (1,) * weight.ndim
+    by_block = ops.reshape(whole, shape=(groups, blocks, block, *whole.shape[2:]))
     by_block = ops.transpose(by_block, permutation=(0, 1, *range(3, 4 + rank), 2))
     # Loops over the result, in the order in which least comes from beyond the cache: g, n, ...out, then blocks.
     order = _order(x, weight, blocks, rank, machine)
@@ -73,9 +86,12 @@ def _by_blocks(x: Value, weight: Value, windows: Windows, counts: Sizes, block: 
     at = dict(zip(order, d, strict=False))
     filter_of, channel, tap = d[len(order)], d[len(order) + 1], d[len(order) + 2 :]
     out = [at[f"o{i}"] for i in range(rank)]
-    image_of = (at["n"], at["g"], channel, *places(out, tap, windows.stride, windows.dilation))
-    weight_of = (at["g"], at["b"], channel, *tap, filter_of)
-    total = contracted(extents, [(x, image_of), (by_block, weight_of)], d[: len(order) + 1])
+    image, *image_part = whole_of(x)
+    if prod(image.shape) > MOST_AROUND * prod(x.shape):
+        image, image_part = x, [(0,) * x.ndim, (1,) * x.ndim]
+    image_of = within((at["n"], at["g"], channel, *places(out, tap, windows.stride, windows.dilation)), *image_part)
+    weight_of = (at["g"], at["b"], channel, *within(tap, starts[3:], steps[3:]), filter_of)
+    total = contracted(extents, [(image, image_of), (by_block, weight_of)], d[: len(order) + 1])
     back = [order.index(name) for name in ("n", "g", "b")]
     along = [order.index(f"o{i}") for i in range(rank)]
     total = ops.transpose(total, permutation=(*back, len(order), *along))

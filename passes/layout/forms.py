@@ -8,7 +8,8 @@ from typing import Any
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.ops.contract.windows import Sizes
+from tenon.dialects.ops.contract.windows import Sizes, scaled
+from tenon.dialects.ops.move.slicing import SliceOp
 from tenon.dialects.types.types import f32, f64, numpy_dtype
 from tenon.passes.machine import Machine
 
@@ -21,6 +22,27 @@ def float_lanes(x: Value, machine: Machine) -> int:
     if x.element_type not in (f32, f64):
         return 0
     return machine.vector_bits // (8 * numpy_dtype(x.element_type).itemsize)
+
+
+def whole_of(value: Value) -> tuple[Value, Sizes, Sizes]:
+    """What `value` is a slice of, where that starts along each axis, and in which steps; `value` if it is none."""
+    starts, steps = (0,) * value.ndim, (1,) * value.ndim
+    while isinstance(op := value.ssa.owner, SliceOp):
+        own = op.settings["strides"] or (1,) * value.ndim
+        starts = tuple([at + step * start for at, step, start in zip(op.settings["starts"], own, starts, strict=True)])
+        steps = tuple([outer * inner for outer, inner in zip(own, steps, strict=True)])
+        value = Value(op.x)
+    return value, starts, steps
+
+
+def within(index: Sequence[AffineExpr], starts: Sequence[int], steps: Sequence[int]) -> tuple[AffineExpr, ...]:
+    """The place, in what it is a slice of, of each index of a slice that starts there and has these steps."""
+    return tuple(
+        [
+            scaled(i, step) + start if start else scaled(i, step)
+            for i, start, step in zip(index, starts, steps, strict=True)
+        ]
+    )
 
 
 def contracted(

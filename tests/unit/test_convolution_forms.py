@@ -12,12 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir.affine import AffineExpr, AffineMap
 
 import tenon
 from tenon.dialects.families import ContractionOp
 from tenon.dialects.ops.contract.contraction import ContractOp
+from tenon.dialects.ops.contract.convolution import ConvolutionOp
 from tenon.dialects.ops.move.shape import TransposeOp
 from tenon.dialects.types.types import shape_of
+from tenon.lowering.kernels.statement import kernels_of, read_kernel
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
 from tenon.passes.layout.minimal_filtering import filtering_matrices
@@ -253,6 +256,48 @@ def test_elements_wider_than_vectors() -> None:
     module = tenon.jit(lambda x, weight: tenon.conv2d(x, weight, stride=2)).trace(x, weight).module.clone()
     run_passes(new_context(), module, ["decompose", 'convolution-forms{machine="vector-bits=32"}'])
     assert not any(op.name == "tenon.contract" for op in module.walk())
+
+
+STEPPED = [
+    (Geometry(1, 1, 32, 16, (30, 21), (3, 4), (2, 3), (1, 1), (1, 0)), 6),
+    (Geometry(1, 1, 8, 32, (30, 31), (3, 3), (2, 2), (2, 2), (2, 1)), 1),
+    (Geometry(1, 1, 16, 16, (33, 34), (5, 1), (4, 2), (2, 1), (3, 0)), 2),
+    (Geometry(1, 2, 16, 16, (301,), (7,), (3,), (2,), (2,)), 3),
+    (Geometry(1, 1, 8, 32, (7, 9, 12), (3, 2, 3), (2, 1, 2), (1, 1, 1), (1, 0, 1)), 4),
+]
+
+
+@pytest.mark.parametrize(("geometry", "phases"), STEPPED)
+def test_gradients_of_windows_that_step(geometry: Geometry, phases: int) -> None:
+    """A convolution for each place between two windows that some tap reaches, of one image and of one weight."""
+    x, weight, g = geometry.arrays()
+    convolved = partial(tenon.conv, **geometry.settings())
+    module = tenon.jit(lambda w, g: tenon.vjp(lambda x: convolved(x, w), x)[1](g)).trace(weight, g).module.clone()
+    run_passes(new_context(), module, ["decompose", "dce"])
+    assert sum(isinstance(op, ConvolutionOp) for op in module.walk()) == phases
+    check(geometry)
+
+
+def test_results_that_are_joined_are_written_where_they_go() -> None:
+    geometry = Geometry(4, 1, 32, 32, (16, 16), (4, 4), (2, 2), (1, 1), (1, 1))
+    x, weight, g = geometry.arrays()
+    step = tenon.jit(lambda w, g: tenon.vjp(lambda x: tenon.conv(x, w, stride=2, padding=1), x)[1](g)[0])
+    assert "memref.copy" not in str(step.compile(weight, g).memory())
+    np.testing.assert_allclose(step(weight, g), geometry.expected(x, weight, g)[1], rtol=1e-4, atol=1e-4)
+
+
+def test_loop_that_no_operand_is_along_shares_nothing() -> None:
+    """It has a buffer that says how long it is, which is no reason to run what is around it in pieces."""
+    g, x = np.zeros((32, 4, 8), np.float32), np.zeros((16, 40), np.float32)
+    f, c, tap, part, i, j = [AffineExpr.dimension(n) for n in range(6)]
+    maps = [AffineMap(6, 0, index) for index in ((f, part, j), (c, part * 8 + i * 8 + j + tap), (f, c, tap))]
+    step = tenon.jit(lambda g, x: tenon.contract((g, x), maps=maps, extents=(32, 16, 2, 4, 1, 8), shape=(32, 16, 2)))
+    module = step.trace(g, x).module.clone()
+    for stage in stages(LoweringOptions())[:3]:
+        run_passes(new_context(), module, stage.passes)
+    (kernel,) = [read_kernel(function) for function in kernels_of(module)]
+    assert kernel.intermediates
+    assert not kernel.runs_together()
 
 
 AS_COLUMNS = [

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from math import prod
+from dataclasses import dataclass
+from itertools import product
+from math import gcd, prod
 
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.ops.contract.windows import Sizes, Windows, moved, stepped
+from tenon.dialects.ops.contract.windows import Sizes, Windows, moved
+from tenon.dialects.types.types import promote
 
 LITTLE_WORK = 1 << 16
 """Products below which a convolution stays as it is: more kernels would cost more than they spare."""
@@ -13,34 +16,82 @@ MOST_PHASES = 4
 """The largest stride that is worth a convolution for each of the elements that it steps over."""
 
 
+@dataclass(frozen=True)
+class _Phase:
+    """What every `step`-th place along a dimension has from one of the first on, `phase`: `taps` of the weight from
+    `first` on, `apart`, and in x windows of elements `gap` apart, the first of which begins `low` places before x."""
+
+    first: int
+    apart: int
+    taps: int
+    gap: int
+    low: int
+
+    @staticmethod
+    def of(phase: int, low: int, step: int, gap: int, taps: int) -> _Phase | None:
+        """Those taps that are a whole number of steps from the place; `None` if there are none."""
+        common = gcd(step, gap)
+        apart = step // common
+        first = next((tap for tap in range(min(taps, apart)) if (phase + low - gap * tap) % step == 0), None)
+        if first is None:
+            return None
+        count, gap_in_x = -(-(taps - first) // apart), gap // common
+        return _Phase(first, apart, count, gap_in_x, (count - 1) * gap_in_x - (phase + low - gap * first) // step)
+
+
 def transposed_by_phases(x: Value, weight: Value, windows: Windows, size: Sizes, low: Sizes) -> Value | None:
     """A `transposed_convolution` that steps over elements, as one without zeros in between for each place between two
-    windows; `None` where that is not faster.
-    """
-    steps = zip(windows.stride, windows.dilation, windows.size, strict=True)
-    stepping = [i for i, (step, gap, taps) in enumerate(steps) if 1 < step <= MOST_PHASES and gap == 1 and taps > 1]
-    if not stepping or prod((x.shape[0], *weight.shape, *x.shape[3:])) < LITTLE_WORK:
+    windows; `None` where that is not faster."""
+    steps = windows.stride
+    work = prod((x.shape[0], *weight.shape, *x.shape[3:]))
+    if prod(steps) == 1 or max(steps) > MOST_PHASES or prod(windows.size) == 1 or work < LITTLE_WORK or 0 in size:
         return None
-    at = stepping[0]
-    step = windows.stride[at]
+    turned = ops.transpose(weight, permutation=(0, 2, 1, *range(3, weight.ndim)))
     # As many places of each phase as any phase has.
-    reach = -(-size[at] // step)
-    parts = [_phase(x, weight, windows, at, phase, (*size[:at], reach, *size[at + 1 :]), low) for phase in range(step)]
-    whole = ops.stack(parts, axis=4 + at)
-    shape = (*whole.shape[: 3 + at], reach * step, *whole.shape[5 + at :])
-    behind = [0] * len(size)
-    behind[at] = size[at] - reach * step
-    return moved(ops.reshape(whole, shape=shape), (0,) * len(size), tuple(behind))
+    reach = tuple([-(-extent // step) for extent, step in zip(size, steps, strict=True)])
+    along = [
+        [_Phase.of(phase, *each) for phase in range(each[1])]
+        for each in zip(low, windows.stride, windows.dilation, windows.size, strict=True)
+    ]
+    before, behind = [], []
+    for phases, count, extent in zip(along, x.shape[3:], reach, strict=True):
+        known = [phase for phase in phases if phase is not None]
+        before.append(max(phase.low for phase in known))
+        behind.append(max((phase.taps - 1) * phase.gap - phase.low for phase in known) + extent - count)
+    padded = moved(x, tuple(before), tuple(behind))
+    parts = [_part(x, padded, tuple(before), turned, phases, reach) for phases in product(*along)]
+    whole = ops.reshape(ops.stack(parts), shape=(*steps, *parts[0].shape))
+    rank = len(size)
+    order = (*range(rank, rank + 3), *[axis for i in range(rank) for axis in (rank + 3 + i, i)])
+    shape = (*parts[0].shape[:3], *[extent * step for extent, step in zip(reach, steps, strict=True)])
+    rest = tuple([extent - most for extent, most in zip(size, shape[3:], strict=True)])
+    return moved(ops.reshape(ops.transpose(whole, permutation=order), shape=shape), (0,) * rank, rest)
 
 
-def _phase(x: Value, weight: Value, windows: Windows, at: int, phase: int, size: Sizes, low: Sizes) -> Value:
-    """What a `transposed_convolution` has at every `stride[at]`-th place along dimension `at`, from `phase` on."""
-    step, taps = windows.stride[at], windows.size[at]
-    first = (phase + low[at]) % step
-    if first >= taps:
-        return ops.zeros((*x.shape[:2], weight.shape[2], *size), x.element_type)
-    part = stepped(weight, 3 + at, first, step, -(-(taps - first) // step))
-    stride, part_low = list(windows.stride), list(low)
-    stride[at], part_low[at] = 1, (phase + low[at] - first) // step
-    settings = {"size": size, "stride": tuple(stride), "low": tuple(part_low)}
-    return ops.transposed_convolution(x, part, dilation=windows.dilation, **settings)
+def _part(
+    x: Value, padded: Value, before: Sizes, turned: Value, phases: tuple[_Phase | None, ...], reach: Sizes
+) -> Value:
+    """What is at the places of `phases`, of which a dimension has `reach`; `padded` has so many places `before` x, and
+    the weight is `turned`, c before f."""
+    known = [phase for phase in phases if phase is not None]
+    if len(known) < len(phases):
+        element = promote([x.element_type, turned.element_type])
+        return ops.zeros((*x.shape[:2], turned.shape[1], *reach), element)
+    last = [phase.first + (phase.taps - 1) * phase.apart for phase in known]
+    weight = ops.slice(
+        turned,
+        starts=(0, 0, 0, *last),
+        limits=(*turned.shape[:3], *[phase.first - 1 for phase in known]),
+        strides=(1, 1, 1, *[-phase.apart for phase in known]),
+    )
+    starts = [ahead - phase.low for phase, ahead in zip(known, before, strict=True)]
+    spans = [extent + (phase.taps - 1) * phase.gap for phase, extent in zip(known, reach, strict=True)]
+    limits = [start + span for start, span in zip(starts, spans, strict=True)]
+    if all(phase.taps == 1 for phase in known):
+        # Most often x as it is.
+        sides = zip(known, reach, x.shape[3:], strict=True)
+        low, high = zip(*[(phase.low, extent - phase.low - count) for phase, extent, count in sides], strict=True)
+        image = moved(x, low, high)
+    else:
+        image = ops.slice(padded, starts=(0, 0, 0, *starts), limits=(*padded.shape[:3], *limits))
+    return ops.convolution(image, weight, dilation=tuple([phase.gap for phase in known]))
