@@ -144,6 +144,36 @@ class FenceProxyOp(IRDLOperation):
 
 
 @irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """Wait at one of the barriers of a block until so many threads are there, or have been."""
+
+    name = "nvvm.barrier"
+
+    number = operand_def(i32)
+    threads = operand_def(i32)
+
+    assembly_format = "`id` `=` $number `number_of_threads` `=` $threads attr-dict"
+
+    def __init__(self, number: SSAValue, threads: SSAValue) -> None:
+        super().__init__(operands=[number, threads])
+
+
+@irdl_op_definition
+class BarrierArriveOp(IRDLOperation):
+    """Be at one of the barriers of a block, of so many threads, and go on."""
+
+    name = "nvvm.barrier.arrive"
+
+    number = operand_def(i32)
+    threads = operand_def(i32)
+
+    assembly_format = "`id` `=` $number `number_of_threads` `=` $threads attr-dict"
+
+    def __init__(self, number: SSAValue, threads: SSAValue) -> None:
+        super().__init__(operands=[number, threads])
+
+
+@irdl_op_definition
 class MBarrierInitFenceOp(IRDLOperation):
     """Let copies that threads do not wait for use the barriers that the thread has made."""
 
@@ -193,6 +223,9 @@ class SetMaxRegisterOp(IRDLOperation):
 
 NVVM = Dialect(
     "nvvm",
-    [BallotOp, WgmmaFenceOp, WgmmaCommitOp, WgmmaWaitOp, FenceProxyOp, MBarrierInitFenceOp, ElectOp, SetMaxRegisterOp],
+    [
+        *(BallotOp, WgmmaFenceOp, WgmmaCommitOp, WgmmaWaitOp, FenceProxyOp, MBarrierInitFenceOp, ElectOp),
+        *(SetMaxRegisterOp, BarrierOp, BarrierArriveOp),
+    ],
     [ProxyKindAttr, SharedSpaceAttr],
 )

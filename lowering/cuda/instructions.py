@@ -26,7 +26,14 @@ from tenon.dialects.upstream.nvgpu import (
     LdMatrixOp,
     MmaSyncOp,
 )
-from tenon.dialects.upstream.nvvm import FenceProxyOp, WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
+from tenon.dialects.upstream.nvvm import (
+    BarrierArriveOp,
+    BarrierOp,
+    FenceProxyOp,
+    WgmmaCommitOp,
+    WgmmaFenceOp,
+    WgmmaWaitOp,
+)
 from tenon.dialects.upstream.warpgroup import REPEAT, SPAN, WarpgroupMmaOp
 from tenon.lowering.cuda.kernel_writer import KernelWriter
 from tenon.lowering.instructions.table import INSTRUCTIONS
@@ -104,6 +111,11 @@ def emit_fence_proxy(writer: KernelWriter, op: FenceProxyOp) -> None:
     writer.line("tn_fence_proxy_async();")
 
 
+def emit_barrier(writer: KernelWriter, op: BarrierOp | BarrierArriveOp) -> None:
+    what = "sync" if isinstance(op, BarrierOp) else "arrive"
+    writer.line(f"tn_named_barrier_{what}({writer.names[op.number]}, {writer.names[op.threads]});")
+
+
 def emit_warpgroup_mma(writer: KernelWriter, op: WarpgroupMmaOp) -> None:
     assert isinstance(op.a.type, MemRefType)
     element, columns = ELEMENTS.get(op.a.type.element_type), op.columns.value.data
@@ -150,6 +162,8 @@ STATEMENTS: dict[str, Callable[[KernelWriter, Any], None]] = {
     WgmmaCommitOp.name: emit_commit,
     WgmmaWaitOp.name: emit_wait_for_products,
     FenceProxyOp.name: emit_fence_proxy,
+    BarrierOp.name: emit_barrier,
+    BarrierArriveOp.name: emit_barrier,
     WarpgroupMmaOp.name: emit_warpgroup_mma,
     vector.ExtractOp.name: emit_extract,
 }

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import e, inf, log2
@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tenon.lowering.grids.statement_code import StatementCode
 from tenon.lowering.grids.thread_code import FLUSH, Registers
+from tenon.lowering.grids.warpgroup_products import Turns, WarpgroupProducts
 from tenon.lowering.kernels.masked_range import Visible, visible_limits
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.loop_ir.builder import INDEX, Limits, Position, Span
@@ -52,9 +53,24 @@ class PiecesCode(StatementCode):
 
         if pieces.visible is not None:
             self.copies.limits[loop.name] = self._limits(loop, pieces.visible)
-        self.copies.over([loop], piece)
+        self._with_turns(lambda: self.copies.over([loop], piece))
         self.held = outside | rows.results()
         self._emit_each(behind)
+
+    def _with_turns(self, body: Callable[[], None]) -> None:
+        """`body`, in which several warpgroups begin products one after the other."""
+        groups = [products for products in self.products if isinstance(products, WarpgroupProducts)]
+        turns = Turns(self.code) if groups else None
+        if turns is None or turns.count == 1:
+            body()
+            return
+        for products in groups:
+            products.turns = turns
+        turns.open()
+        body()
+        turns.close()
+        for products in groups:
+            products.turns = None
 
     def _rows(self, pieces: Pieces, behind: Sequence[NestStatement]) -> Sums:
         """What registers have of the pieces so far; `behind` are the statements that follow the last one."""

@@ -231,11 +231,8 @@ class StatementCode(BodyCode):
 
         outside = self.held
         group = products if isinstance(products, WarpgroupProducts) and products.is_waited_for else None
-        if group is not None:
-            group.begin_group()
-        self.copies.over(inner, step)
-        if group is not None:
-            group.end_group(0)
+        products_of_all = partial(self.copies.over, inner, step)
+        group.in_turn(products_of_all) if group is not None else products_of_all()
         self.held = outside
         if selection is not None:
             selection.finish(across, lambda value: self._value_at(statement, value))

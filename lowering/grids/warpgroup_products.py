@@ -9,15 +9,61 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Attribute, SSAValue
 
-from tenon.dialects.upstream.nvvm import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
+from tenon.dialects.upstream.nvvm import BarrierArriveOp, BarrierOp, WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
 from tenon.dialects.upstream.warpgroup import WarpgroupMmaOp
 from tenon.lowering.grids.matrix_products import fragments_of_left, is_transposed, put_left, result_loops
 from tenon.lowering.grids.thread_code import Registers, ThreadCode
 from tenon.lowering.grids.tiles import SharedTile
-from tenon.lowering.loop_ir.builder import Position, Steps
+from tenon.lowering.loop_ir.builder import INDEX, Position, Steps
 from tenon.lowering.steps.nest import Bind, Contraction, Loop
+
+_WARPS = 4
+"""Of a warpgroup."""
+
+
+class Turns:
+    """Lets warpgroups begin products one after the other: while one is at its products, another one is at what follows
+    them. Each waits at a barrier of its own for the one before; the first one, at first, for the last."""
+
+    def __init__(self, code: ThreadCode) -> None:
+        self.code, self.count = code, code.nest.count(Bind.WARP) // _WARPS
+        self._kinds = (i32, code.nest.machine.warp * _WARPS * 2)
+        builder = code.builder
+        assert code.warp is not None
+        self._number = builder.pure(arith.DivUIOp, (code.warp, builder.index_constant(_WARPS)), INDEX)
+        """Of the warpgroup."""
+
+    def open(self) -> None:
+        """Before the first turn."""
+        self._when_at(self.count - 1, lambda: self._act(BarrierArriveOp, self.code.builder.index_constant(0)))
+
+    def close(self) -> None:
+        """Behind the last one."""
+        self._when_at(0, lambda: self._act(BarrierOp, self.code.builder.index_constant(0)))
+
+    def begin(self) -> None:
+        """Wait for the turn of this warpgroup."""
+        self._act(BarrierOp, self._number)
+
+    def end(self) -> None:
+        """Let the next one begin."""
+        builder, count = self.code.builder, self.code.builder.index_constant(self.count)
+        following = builder.index(Position(((self._number, 1),), 1))
+        self._act(BarrierArriveOp, builder.pure(arith.RemUIOp, (following, count), INDEX))
+
+    def _act(self, kind: type[BarrierOp | BarrierArriveOp], number: SSAValue) -> None:
+        """Be at the barrier of a warpgroup; that of the block is before them."""
+        code, (element, threads) = self.code, self._kinds
+        barrier = code.builder.index(Position(((number, 1),), 1))
+        count = code.builder.constant(IntegerAttr(threads, element), element)
+        code.builder.add(kind(code.value(arith.IndexCastOp(barrier, element)), count))
+
+    def _when_at(self, number: int, body: Callable[[], None]) -> None:
+        self.code.when(self.code.equal(self._number, number), body)
 
 
 class WarpgroupProducts:
@@ -33,6 +79,8 @@ class WarpgroupProducts:
     ) -> None:
         self.code, self.contraction = code, contraction
         self.is_waited_for = code.nest.pieces is not None
+        self.turns: Turns | None = None
+        """Those of warpgroups, where products of operands in shared memory have some."""
         self.left, self.right = left, right
         rows, columns = result_loops(code.nest, contraction)
         by_stride = sorted((loop for loop in rows if loop.unrolled), key=lambda loop: -loop.stride)
@@ -86,6 +134,16 @@ class WarpgroupProducts:
         held = (sums.memref, self.code.register(sums))
         columns = 8 * prod(loop.extent for loop in self.columns)
         self.code.builder.add(WarpgroupMmaOp(a, b, held, columns, transpose_a=transpose_a, transpose_b=transpose_b))
+
+    def in_turn(self, body: Callable[[], None]) -> None:
+        """`body`, which begins products, and wait for these."""
+        if self.turns is not None:
+            self.turns.begin()
+        self.begin_group()
+        body()
+        self.end_group(0)
+        if self.turns is not None:
+            self.turns.end()
 
     def begin_group(self) -> None:
         """What comes before the products of a group."""

@@ -162,6 +162,11 @@ FAULTS = {
     "no barrier": ("__syncthreads();", "", "copy-not-awaited overwritten-while-read"),
     "no fence of registers": ("tn_wgmma_fence();", "", "wgmma-fence"),
     "sums that are not waited for": ("tn_wgmma_wait<0>();", "", "accumulator-in-flight operand-in-flight"),
+    "a turn that is not given": (
+        "tn_named_barrier_arrive(v_",
+        "if (!threadIdx.x) tn_named_barrier_arrive(v_",
+        "deadlock",
+    ),
     "another left operand": ("tn_wgmma_m64n128k16_bf16_registers<1>", "tn_wgmma_m64n128k16_bf16_registers<0>", ""),
 }
 

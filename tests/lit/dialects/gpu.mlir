@@ -55,11 +55,15 @@ func.func @products_of_warpgroups(%a: memref<2x64x64xbf16, 3>, %b: memref<2x2x64
 func.func @lanes(%m: i32, %c: i1, %x: f32, %o: i32, %w: i32) -> (i32, f32) {
   %l = nvvm.vote.sync ballot %m, %c -> i32
   %y, %valid = gpu.shuffle xor %x, %o, %w : f32
+  nvvm.barrier id = %o number_of_threads = %w
+  nvvm.barrier.arrive id = %o number_of_threads = %w
   func.return %l, %y : i32, f32
 }
 // CHECK-LABEL:   @lanes
 // CHECK-NEXT:      %l = nvvm.vote.sync ballot %m, %c -> i32
 // CHECK-NEXT:      %y, %valid = gpu.shuffle xor %x, %o, %w : f32
+// CHECK-NEXT:      nvvm.barrier id = %o number_of_threads = %w
+// CHECK-NEXT:      nvvm.barrier.arrive id = %o number_of_threads = %w
 
 func.func @boxes(%a: memref<64x256xbf16>, %s: memref<2x4x64x64xbf16, 3 : i64>, %p: i1, %i: index) {
   %u = "memref.cast"(%a) : (memref<64x256xbf16>) -> memref<*xbf16>
