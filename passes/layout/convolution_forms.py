@@ -36,7 +36,7 @@ from tenon.passes.layout.filter_lanes import filter_lanes
 from tenon.passes.layout.forms import contracted
 from tenon.passes.layout.minimal_filtering import minimal_filtering
 from tenon.passes.layout.weight_gradient import WeightGradient, weight_gradient_by_channels
-from tenon.passes.layout.weight_gradient_products import weight_gradient_products
+from tenon.passes.layout.weight_gradient_products import weight_gradient_of_few_channels, weight_gradient_products
 from tenon.passes.layout.window_columns import window_columns
 from tenon.passes.machine import Machine
 
@@ -112,8 +112,9 @@ def _form_of_weight_gradient(op: Any, target: Target) -> Value | None:
     gradient = WeightGradient.of(tuple(map(Value, op.operands)), op.settings["maps"], op.settings["extents"])
     if gradient is None or gradient.work < LITTLE_WORK:
         return None
-    if target.matrices and (product_form := weight_gradient_products(gradient)) is not None:
-        return product_form
+    for form in (weight_gradient_of_few_channels, weight_gradient_products) if target.matrices else ():
+        if (found := form(gradient)) is not None:
+            return found
     return weight_gradient_by_channels(gradient, target.machine, panels=not target.matrices)
 
 

@@ -23,6 +23,31 @@ from tenon.passes.layout.forms import contracted
 from tenon.passes.layout.weight_gradient import WeightGradient
 
 
+def weight_gradient_of_few_channels(gradient: WeightGradient) -> Value | None:
+    """The gradient as one product, whose columns are channels and places of a window together, of a copy of the image
+    for each place: where channels are too few for a matrix, but copies are no more than filters, so that they are less
+    than the cotangent. `None` elsewhere.
+
+        dw[f, c h w] = sum over n, i j of dy[n, f, i j] * copies[n, c h w, i j]
+        copies[n, c h w, i j] = x[n, c, i + h, j + w]
+    """
+    (f, c), n, rank, taps = gradient.channels, gradient.n, len(gradient.counts), prod(gradient.window)
+    if gradient.batch or gradient.groups > 1 or c >= FEWEST_CHANNELS or not FEWEST_CHANNELS <= c * taps <= f:
+        return None
+    cotangent, image = both_before(*gradient.operands) or gradient.operands
+    # Windows of windows: element `out` of the window that starts at `tap` is element `tap` of window `out`.
+    steps = zip(gradient.counts, gradient.stride, gradient.window, gradient.dilation, strict=True)
+    spans = [(count - 1) * step + (size - 1) * gap + 1 for count, step, size, gap in steps]
+    image = moved(image, (0,) * rank, tuple([span - size for span, size in zip(spans, image.shape[3:], strict=True)]))
+    copies = ops.sliding_windows(image, window=gradient.counts, stride=gradient.dilation, dilation=gradient.stride)
+    count, element = prod(gradient.counts), gradient.operands[0].element_type
+    of, at, place, column = [AffineExpr.dimension(i) for i in (0, 2, 3, 1)]
+    rows = ops.reshape(cotangent, shape=(n, f, count)).astype(element)
+    columns = ops.reshape(copies, shape=(n, c * taps, count)).astype(element)
+    total = contracted((f, c * taps, n, count), [(rows, (at, of, place)), (columns, (at, column, place))], (of, column))
+    return ops.reshape(total, shape=(1, f, c, *gradient.window))
+
+
 def weight_gradient_products(gradient: WeightGradient) -> Value | None:
     """The gradient as such products, if it is of f16 or bf16 that was widened, and of enough channels; else `None`."""
     if gradient.batch or gradient.groups > 1 or min(gradient.channels) < FEWEST_CHANNELS:

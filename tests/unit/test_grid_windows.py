@@ -97,6 +97,12 @@ CASES["gradient_of_a_weight"] = Case(
     gradient(lambda w, x: peer.conv2d(x, w, padding=1)),
     1e-4,
 )
+CASES["gradient_of_a_weight_of_few_channels"] = Case(
+    tenon.grad(lambda w, x: (functional.conv2d(x, w, stride=2, dilation=(1, 2)) ** 2).sum()),
+    [floats(32, 3, 3, 3) / 16, floats(3, 3, 13, 19)],
+    gradient(lambda w, x: peer.conv2d(x, w, stride=2, dilation=(1, 2))),
+    1e-4,
+)
 
 
 def put(x: Array, places: Array, values: Array) -> Array:
@@ -164,6 +170,13 @@ def test_gradients_of_weights_are_products_of_tiles() -> None:
         str(kernel.attributes["schedule"]) for kernel in kernels(lowered(CASES["gradient_of_a_weight"], GPUS["sm_90"]))
     ]
     assert sum("shared, at=" in schedule for schedule in schedules) == 2
+
+
+def test_gradients_of_weights_of_few_channels_are_one_product() -> None:
+    """Of a matrix whose columns are channels and places of a window, not of one for each place."""
+    module = lowered(CASES["gradient_of_a_weight_of_few_channels"], GPUS["sm_90"])
+    products = [kernel for kernel in kernels(module) if "shared, at=" in str(kernel.attributes["schedule"])]
+    assert any("27" in str(kernel.function_type) for kernel in products)
 
 
 @pytest.mark.parametrize("name", UPDATES)
