@@ -1,12 +1,16 @@
 """A loop of a statement in parts of equal length, and a rest.
 
 for j < 1003: f(x[j])      for g < 8: for j < 112: f(x[g * 112 + j])      for j < 107: f(x[896 + j])
+
+Before that, reductions of a kernel over the same loops become one statement with several results, so that what they
+read is read once, and what is stored in front of them gets a kernel of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func, linalg, memref
@@ -20,14 +24,24 @@ from xdsl.dialects.builtin import (
     StringAttr,
     i32,
 )
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.families.linalg_builders import PARALLEL
+from tenon.dialects.families.monoid import combining_monoid
+from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.function_pass import require_buffers
-from tenon.lowering.kernels.statement import element_type, kernels_of
+from tenon.lowering.kernels.statement import (
+    Kernel,
+    LoopKind,
+    Statement,
+    element_type,
+    kernels_of,
+    read_kernel,
+    root_of,
+)
 from tenon.lowering.loop_ir.nests import index_constant
 
 WHOLE = 16
@@ -190,3 +204,107 @@ def drop_unused(function: func.FuncOp) -> list[int]:
         block.erase_arg(argument)
     function.function_type = FunctionType.from_lists([argument.type for argument in block.args], [])
     return used
+
+
+def join_reductions(function: func.FuncOp, kernel: Kernel) -> Kernel:
+    """Make one statement of those that a kernel begins with, if each of them combines, by monoids, what no other one
+    computes, along the same loops, and what follows is done for their results alone. The kernel as it is then."""
+    joined: list[Statement] = []
+    for statement in kernel.statements:
+        if not _is_reduction(statement) or (joined and not _fits(joined, statement)):
+            break
+        joined.append(statement)
+    if len(joined) < 2 or len(kernel.statements) != len(kernel.items) or not _nothing_between(joined):
+        return kernel
+    first = joined[0]
+    results = prod(first.extents[loop] for loop in first.loops(LoopKind.PARALLEL))
+    if any(prod(other.extents) > results for other in kernel.statements[len(joined) :]):
+        return kernel
+    _join([statement.op for statement in joined])
+    return read_kernel(function)
+
+
+def separate_elements(module: ModuleOp, function: func.FuncOp, is_long: Callable[[Statement], bool]) -> None:
+    """Give a kernel of its own to what is computed element by element, and stored, in front of a reduction that is
+    long: that reads it from memory, and can be cut into parts then."""
+    kernel = read_kernel(function)
+    if len(kernel.statements) != len(kernel.items):
+        return
+    number = next((n for n, statement in enumerate(kernel.statements) if is_long(statement)), 0)
+    ahead, arguments = kernel.statements[:number], function.body.block.args
+    for statement in ahead:
+        is_elementwise = set(statement.kinds) == {LoopKind.PARALLEL} and not statement.body_loads()
+        if not is_elementwise or any(root_of(output.buffer) not in arguments for output in statement.outputs):
+            return
+        if any(statement.reads_output(n) for n in range(len(statement.outputs))):
+            return
+    name = function.sym_name.data
+    for at, statement in enumerate(ahead):
+        copy, _ = copied_kernel(module, function, statement.op, f"{name}_elements{at or ''}")
+        kept = drop_unused(copy)
+        for call in calls_of(module, name):
+            made = func.CallOp(copy.sym_name.data, [call.operands[n] for n in kept], [])
+            assert call.parent is not None
+            call.parent.insert_op_before(made, call)
+        statement.op.detach()
+        statement.op.erase()
+
+
+def _is_reduction(statement: Statement) -> bool:
+    monoids = [combining_monoid(statement.body, accumulator) for accumulator in statement.accumulators]
+    is_known = not any(isinstance(extent, Size) for extent in statement.extents)
+    return (
+        is_known and None not in monoids and None not in statement.initial and bool(statement.loops(LoopKind.REDUCTION))
+    )
+
+
+def _fits(joined: Sequence[Statement], statement: Statement) -> bool:
+    """Whether a statement runs over the same loops as those before, and reads nothing that these write."""
+    first = joined[0]
+    written = {root_of(output.buffer) for known in joined for output in known.outputs}
+    return (statement.extents, statement.kinds) == (first.extents, first.kinds) and not any(
+        root_of(access.buffer) in written for access in statement.accesses
+    )
+
+
+def _nothing_between(joined: Sequence[Statement]) -> bool:
+    """Whether all between the statements are new buffers, constants, and initial values of others."""
+    op: Operation | None = joined[0].op
+    ops = {statement.op for statement in joined}
+    while op is not None and op is not joined[-1].op:
+        if op not in ops and not isinstance(op, memref.AllocOp | arith.ConstantOp | linalg.ops.FillOp):
+            return False
+        op = op.next_op
+    return True
+
+
+def _join(ops: Sequence[linalg.ops.GenericOp]) -> None:
+    """Put one op in the place of the last one of several; what several of them read is one operand."""
+    last = ops[-1]
+    inputs: dict[tuple[SSAValue, AffineMapAttr], int] = {}
+    for op in ops:
+        for value, places in zip(op.inputs, op.indexing_maps.data, strict=False):
+            inputs.setdefault((value, places), len(inputs))
+    outputs = [value for op in ops for value in op.outputs]
+    maps = [places for _, places in inputs]
+    body = Block(arg_types=[element_type(value) for value in (*[value for value, _ in inputs], *outputs)])
+    written, results = iter(body.args[len(inputs) :]), list[SSAValue]()
+    for op in ops:
+        count, own = len(op.inputs), op.body.block.args
+        maps_of = op.indexing_maps.data
+        read = [body.args[inputs[pair]] for pair in zip(op.inputs, maps_of, strict=False)]
+        known: dict[SSAValue, SSAValue] = dict(zip(own, (*read, *[next(written) for _ in own[count:]]), strict=True))
+        for inner in op.body.block.ops:
+            if isinstance(inner, linalg.ops.YieldOp):
+                results += [known.get(value, value) for value in inner.operands]
+            else:
+                body.add_op(inner.clone(known))
+    maps += [places for op in ops for places in op.indexing_maps.data[len(op.inputs) :]]
+    body.add_op(linalg.ops.YieldOp(*results))
+    operands = [value for value, _ in inputs]
+    joined = linalg.ops.GenericOp(operands, outputs, Region(body), ArrayAttr(maps), last.iterator_types)
+    assert last.parent is not None
+    last.parent.insert_op_before(joined, last)
+    for op in ops:
+        op.detach()
+        op.erase()

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from xdsl.builder import Builder
@@ -43,7 +44,7 @@ from tenon.dialects.upstream.walking import all_ops, ops_of
 from tenon.lowering.buffers.memref_facts import row_major_strides
 from tenon.lowering.grid_schedules.columns import SPAN
 from tenon.lowering.grid_schedules.contractions import large_product
-from tenon.lowering.grid_schedules.parts import Parts, unscheduled_kernels
+from tenon.lowering.grid_schedules.parts import Parts, join_reductions, separate_elements, unscheduled_kernels
 from tenon.lowering.grid_schedules.uneven_parts import UnevenReduction, combine_parts
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.selection import Selection, selection_of, slice_of
@@ -89,6 +90,7 @@ class ReduceInPartsPass(ModulePass):
         machine = Gpu.of_option(self.name, self.machine)
         for function in unscheduled_kernels(op, self.name):
             collapse_loops(function)
+            separate_elements(op, function, partial(_is_long, machine))
             found = _find(function, machine)
             if found is not None:
                 found.split(op)
@@ -99,6 +101,8 @@ def _find(function: func.FuncOp, machine: Gpu) -> _Reduction | UnevenReduction |
     kernel = read_kernel(function)
     if not kernel.statements or len(kernel.statements) != len(kernel.items):
         return None
+    if _is_long(machine, kernel.statements[0]):
+        kernel = join_reductions(function, kernel)
     first, *others = kernel.statements
     reductions = first.loops(LoopKind.REDUCTION)
     selection = selection_of(first.body, first.accumulators)
@@ -140,6 +144,14 @@ def _along_memory(statement: Statement, results: int, machine: Gpu) -> tuple[boo
     largest = max(inputs, key=lambda access: prod(access.shape))
     is_row = any(largest.step(known) == 1 for known in statement.loops(LoopKind.REDUCTION))
     return is_row, results * largest.element_bytes >= machine.multiprocessors * SPAN
+
+
+def _is_long(machine: Gpu, statement: Statement) -> bool:
+    """Whether a statement is a reduction that has fewer results than multiprocessors, and much to combine for them."""
+    if not statement.loops(LoopKind.REDUCTION) or any(isinstance(extent, Size) for extent in statement.extents):
+        return False
+    results = prod(statement.extents[loop] for loop in statement.loops(LoopKind.PARALLEL))
+    return results < machine.multiprocessors and prod(statement.extents) >= LEAST_ELEMENTS
 
 
 def _tiles(kernel: Kernel, machine: Gpu) -> int | None:

@@ -5,7 +5,7 @@ See `grouping` for what a group is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -25,6 +25,8 @@ from tenon.passes.layout.transposed_operands import wants_panels
 from tenon.passes.machine import Machine
 
 MOST_ROW_BYTES = 64 * 1024
+LONG_ROW = 1 << 14
+"""Elements of a row that is long for one block of a GPU."""
 FEWEST_ROWS = 16
 """Fewer iterations of the shared loops leave threads idle, unless there is little to do."""
 LITTLE_WORK = 1 << 16
@@ -116,7 +118,9 @@ class Planner:
             return None
         if len(shared) == len(all_loops):
             return Plan(shared, 0, accumulated)
-        if not shared or not self._keeps_busy(shared, all_loops) or not self._strips_pay(left, right, shared, edges):
+        if not shared or self._waits_for_few(shared, all_loops, edges):
+            return None
+        if not self._keeps_busy(shared, all_loops) or not self._strips_pay(left, right, shared, edges):
             return None
         row_bytes = self._bytes_of_rows((left, right), shared)
         if row_bytes is None:
@@ -135,6 +139,21 @@ class Planner:
             and is_at_most(self._fewest_long_rows, rows)
             and all(isinstance(op, ElementwiseOp | ReductionOp) for op in (*left.operations, *right.operations))
         )
+
+    def _waits_for_few(self, shared: frozenset[int], all_loops: Collection[int], edges: Sequence[Edge]) -> bool:
+        """Whether rows are too few for all that could compute, and so long that each had better be work for many, and
+        one group goes through them for a number of each that the other one has: in a kernel of its own a reduction is
+        cut into parts, and what goes through rows again is done by all."""
+        extents, find = self.classes.extents, self.classes.find
+        rows = prod([extents[loop] for loop in shared])
+        length = prod([extents[loop] for loop in all_loops if loop not in shared])
+        if not self._fewest_long_rows or is_at_most(self._fewest_long_rows, rows) or is_at_most(length, LONG_ROW):
+            return False
+
+        def within(loops: Loops) -> bool:
+            return shared.issuperset(find(loop) for loop in loops if loop is not None)
+
+        return any(within(self._value_loops(value)) and not within(self.loops_of[user]) for value, user, _ in edges)
 
     def _plan_epilogue(self, left: Group, right: Group, edges: Sequence[Edge]) -> Plan | None:
         """One group has a contraction, and the other does something to each element of its result, or computes an

@@ -105,6 +105,13 @@ def two_results(xp: Any, x: Any) -> tuple[Any, Any]:
     return d * 2, e / xp.sum(e, axis=-1, keepdims=True)
 
 
+def sums_of_channels(xp: Any, x: Any, y: Any) -> tuple[Any, ...]:
+    """What the gradient of a `BatchNorm` has: sums of several values along few long rows, and what they are for."""
+    total, product = xp.sum(x, axis=(0, 2), keepdims=True), xp.sum(x * y, axis=(0, 2), keepdims=True)
+    z = x * 2 + y * product * 1e-3
+    return total, z, xp.sum(z, axis=(0, 2))
+
+
 LONG_ROWS = floats(16, 16640)  # longer than what is kept of a row
 CASES["long_softmax"] = Case(lambda x: tenon.softmax(x, axis=-1), [LONG_ROWS], softmax)
 CASES["long_rows_of_two_results"] = Case(partial(two_results, tenon), [LONG_ROWS], partial(two_results, np))
@@ -189,7 +196,13 @@ CASES["gather"] = Case(
 )
 
 
-LONG = ("long_sum", "long_mean", "long_columns", "long_rows", "long_product")
+CASES["long_channels"] = Case(
+    partial(sums_of_channels, tenon),
+    [floats(8, 3, 6016) * 0.1, floats(8, 3, 6016)],
+    partial(sums_of_channels, np),
+    2e-3,
+)
+LONG = ("long_channels", "long_sum", "long_mean", "long_columns", "long_rows", "long_product")
 
 
 def added_rows(x: Array, i: Array, v: Array) -> Array:
@@ -305,6 +318,12 @@ def test_slices_of_products_are_copied_without_conflicts(executables: dict[tuple
 def test_long_reductions_use_many_blocks(name: str) -> None:
     grids = [prod(launch_shape(kernel, "grid")) for kernel in kernels(lowered(CASES[name], GPUS["sm_90"]))]
     assert max(grids) >= GPUS["sm_90"].multiprocessors
+
+
+def test_sums_of_few_long_rows_are_cut_into_parts_together() -> None:
+    """The first two are one kernel, and the third one another, since what it adds up needs one of these."""
+    found = [kernel.sym_name.data for kernel in kernels(lowered(CASES["long_channels"], GPUS["sm_90"]))]
+    assert sum(name.endswith("_parts") for name in found) == 2, found
 
 
 def test_rows_of_a_gather_are_loaded_by_vectors() -> None:

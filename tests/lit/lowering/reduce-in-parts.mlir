@@ -113,3 +113,47 @@ func.func private @largest(%x: memref<2097152xi32>, %o: memref<i64>) attributes 
 // CHECK:         %[[BETTER:.*]] = arith.cmpi sgt
 // CHECK-NEXT:    arith.select %[[BETTER]], {{.*}} : i32
 // CHECK-NEXT:    arith.select %[[BETTER]], {{.*}} : i64
+
+// -----
+
+// Sums along the same loops are parts of one kernel; what is stored in front of them is computed by one of its own.
+func.func @main(%x: memref<64x32x4096xf32>, %y: memref<64x32x4096xf32>, %o: memref<32xf32>, %p: memref<32xf32>) {
+  func.call @sums(%x, %y, %o, %p) : (memref<64x32x4096xf32>, memref<64x32x4096xf32>, memref<32xf32>, memref<32xf32>) -> ()
+  func.return
+}
+func.func private @sums(%x: memref<64x32x4096xf32>, %y: memref<64x32x4096xf32>, %o: memref<32xf32>, %p: memref<32xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : memref<64x32x4096xf32>) outs(%y : memref<64x32x4096xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.mulf %a, %a : f32
+    linalg.yield %c : f32
+  }
+  linalg.fill ins(%zero : f32) outs(%o : memref<32xf32>)
+  linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (j)>], iterator_types = ["reduction", "parallel", "reduction"]}
+      ins(%x : memref<64x32x4096xf32>) outs(%o : memref<32xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %b, %a : f32
+    linalg.yield %c : f32
+  }
+  linalg.fill ins(%zero : f32) outs(%p : memref<32xf32>)
+  linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (j)>], iterator_types = ["reduction", "parallel", "reduction"]}
+      ins(%y, %x : memref<64x32x4096xf32>, memref<64x32x4096xf32>) outs(%p : memref<32xf32>) {
+  ^bb0(%a: f32, %d: f32, %b: f32):
+    %e = arith.mulf %a, %d : f32
+    %c = arith.addf %b, %e : f32
+    linalg.yield %c : f32
+  }
+  func.return
+}
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    func.call @sums_elements(%x, %y)
+// CHECK:         func.call @sums_parts(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : (memref<16x4x32x4096xf32>, memref<16x4x32x4096xf32>, memref<16x32xf32>, memref<16x32xf32>)
+// CHECK-NEXT:    func.call @sums(%x, %y, %o, %p,
+// CHECK-LABEL: func.func private @sums_elements(%x: memref<64x32x4096xf32>, %y: memref<64x32x4096xf32>)
+// CHECK:         iterator_types = ["parallel", "parallel", "parallel"]
+// CHECK-LABEL: func.func private @sums_parts
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel", "reduction", "parallel", "reduction"]} ins(%0, %1 {{.*}}) outs(%2, %3
+// CHECK-LABEL: func.func private @sums(
+// CHECK:         linalg.generic {{.*}} iterator_types = ["reduction", "parallel"]}
+// CHECK-NOT:     linalg.generic

@@ -750,3 +750,15 @@ func.func @joined_products(%a: tensor<16x32xf32>, %b: tensor<16x32xf32>, %w: ten
 // CHECK:         func.call @kernel_0(%b, %w)
 // CHECK:         tensor.insert_slice {{.*}}[1, 0, 0] [1, 16, 8] [1, 1, 1]
 // CHECK-NOT:   tenon.concatenate
+
+// -----
+
+// Long rows that are fewer than wanted are no work for all: what goes through them again does so in a kernel of its own.
+func.func @few_long_rows(%x: tensor<64x8x64x64xf32>) -> tensor<64x8x64x64xf32> {
+  %s = tenon.sum %x {axis = [0, 2, 3], keepdims = true} : tensor<64x8x64x64xf32> -> tensor<1x8x1x1xf32>
+  %y = tenon.subtract %x, %s : tensor<64x8x64x64xf32>, tensor<1x8x1x1xf32> -> tensor<64x8x64x64xf32>
+  func.return %y : tensor<64x8x64x64xf32>
+}
+// LONG-LABEL: @few_long_rows
+// LONG:         func.call @kernel_0(%x)
+// LONG:         func.call @kernel_1(%x,
