@@ -4,6 +4,7 @@ kernel, the one that has steps for it, and the tiles among which these were chos
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -16,12 +17,13 @@ from tenon.lowering.grid_schedules.warpgroup_instructions import candidates as w
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.statement import kernels_of, read_kernel
 from tenon.lowering.steps.nest import Nest
+from tenon.lowering.steps.pack import ASYNC
 from tenon.lowering.steps.table import ATTRIBUTE, given_steps
 from tenon.passes.machine import Gpu
 
 TILED = {
     "warpgroup instructions": warpgroup_candidates,
-    "warpgroup instructions, threads copy": warpgroup_candidates,
+    "warpgroup instructions, threads copy": partial(warpgroup_candidates, copies=ASYNC),
     "matrix instructions": candidates,
 }
 """The deciders that choose among tiles of a product."""

@@ -38,6 +38,8 @@ class Block:
     threads: int
     moved: int
     shared: int
+    lasts: bool = False
+    """Whether it goes on to the next tile while results are stored, whose operands are copied ahead."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,8 @@ def candidate(nest: Nest, product: MatrixProduct, block: Block) -> Candidate:
     resident = max(machine.resident(block.threads, registers, block.shared), 1)
     cycles = {name: wait + -(-blocks // machine.multiprocessors) * time for name, time in each.items()}
     cycles["memory"] = sum(whole.values()) / rate
-    cycles["latency"] = -(-blocks // (machine.multiprocessors * resident)) * (wait + max(each.values()) + stored)
+    rounds, beside = -(-blocks // (machine.multiprocessors * resident)), wait + stored
+    cycles["latency"] = rounds * max(each.values()) + (1 if block.lasts else rounds) * beside
     share = sum(whole.values()) / max(blocks * depth * (rows + columns) * size, 1)
     return Candidate(rows, columns, blocks, cycles, block.threads, registers, min(share, 1), resident)
 

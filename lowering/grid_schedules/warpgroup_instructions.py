@@ -88,13 +88,15 @@ def _piece(product: MatrixProduct) -> int:
     return SPAN // product.left.access.element_bytes
 
 
-def candidates(nest: Nest, product: MatrixProduct) -> Iterator[Candidate]:
-    """The tiles that there are, with what they take."""
+def candidates(nest: Nest, product: MatrixProduct, copies: str = BOXES) -> Iterator[Candidate]:
+    """The tiles that there are, with what they take where operands are copied so."""
     stages = _stages(nest, product)
     for rows, columns in TILES:
         groups = rows // ROWS
         moved, shared = rows + columns + groups * (ROWS + columns), stages * SPAN * (rows + columns)
-        yield candidate(nest, product, Block(rows, columns, groups * WARPS * nest.machine.warp, moved, shared))
+        yield candidate(
+            nest, product, Block(rows, columns, groups * WARPS * nest.machine.warp, moved, shared, copies == BOXES)
+        )
 
 
 def _stages(nest: Nest, product: MatrixProduct) -> int:
@@ -106,7 +108,7 @@ def _stages(nest: Nest, product: MatrixProduct) -> int:
 def _steps(nest: Nest, product: MatrixProduct, copies: str) -> list[Step]:
     row, column, reduced = product.row, product.column, product.reduced
     steps = ordered(nest, product)
-    tile = ranked(candidates(nest, product))[0]
+    tile = ranked(candidates(nest, product, copies))[0]
     turns = _turns(nest, tile)
     steps += [*rows_of_warpgroups(row, tile.rows), *_columns(column, tile.columns, turns)]
     steps += _neighbours(nest, product, tile)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -27,21 +27,23 @@ class TensorMapError(ValueError):
 
 class Descriptions:
     """What a kernel is given behind its arguments: descriptions of some of these, which are made once for an
-    address."""
+    address, as `wrap` makes arguments of arrays."""
 
-    def __init__(self, maps: Sequence[TensorMap]) -> None:
-        self._known: list[tuple[TensorMap, dict[np.generic, NDArray[Any]]]] = [(one, {}) for one in maps]
+    def __init__(self, maps: Sequence[TensorMap], wrap: Callable[[NDArray[Any]], Any] | None = None) -> None:
+        self._known: list[tuple[TensorMap, dict[np.generic, Any]]] = [(one, {}) for one in maps]
+        self._wrap = wrap
 
-    def of(self, arguments: Sequence[np.generic]) -> list[NDArray[Any]]:
+    def of(self, arguments: Sequence[np.generic]) -> list[Any]:
         """The descriptions for a launch with these arguments. Raises `TensorMapError`."""
-        result: list[NDArray[Any]] = []
+        result: list[Any] = []
         for described, known in self._known:
             address = arguments[described.argument]
             made = known.get(address)
             if made is None:
                 if len(known) >= KEPT:
                     known.clear()
-                made = known[address] = encoded(described, int(address))
+                array = encoded(described, int(address))
+                made = known[address] = array if self._wrap is None else self._wrap(array)
             result.append(made)
         return result
 
