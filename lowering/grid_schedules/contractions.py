@@ -36,6 +36,8 @@ DEPTHS = 8, 16
 """Of a warp's pieces of the reduced axis: at least a vector for each thread of a block of the largest tile."""
 LEAST = 16
 """Rows and columns below which a tile is mostly empty."""
+LARGE, MANY = 1 << 20, 64
+"""Bytes of a matrix, and its columns, from which on it is better read once for a few rows."""
 SIZES = ((2, 4), (2, 2), (2, 1), (1, 1)), ((2, 2), (2, 1), (1, 2), (1, 1))
 """For rows and columns how often a thread has a vector, and how many warps there are: 128, 64, 32, 16 rows and 128, 64,
 64, 32 columns."""
@@ -72,9 +74,18 @@ def large_product(nest: Nest) -> MatrixProduct | str:
     axes = set(contraction.outputs[0].axes)
     if any(set(statement.axes) - axes for statement in nest.statements if statement is not contraction):
         return "what is beside the contraction is not done element by element"
-    if min(nest.extents[found.row], nest.extents[found.column]) < LEAST:
+    if min(nest.extents[found.row], nest.extents[found.column]) < LEAST and not _is_read_again(nest, found):
         return f"the result has less than {LEAST} rows or columns"
     return found
+
+
+def _is_read_again(nest: Nest, product: MatrixProduct) -> bool:
+    """Whether each of a few rows, or columns, would read a large matrix again. A tile that is mostly empty takes no
+    longer than memory then."""
+    rows, columns = nest.extents[product.row], nest.extents[product.column]
+    matrix = product.right if rows < columns else product.left
+    is_large = prod(matrix.access.shape) * matrix.access.element_bytes >= LARGE
+    return is_large and min(rows, columns) > 1 and max(rows, columns) >= MANY and not product.around
 
 
 def ordered(nest: Nest, product: MatrixProduct) -> list[Step]:

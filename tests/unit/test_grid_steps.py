@@ -141,6 +141,7 @@ for rows, columns in [(1, 9), (33, 1), (70, 130), (257, 64)]:
         lambda x: tenon.sum(x, axis=0), [floats(rows, columns)], lambda x: x.sum(0), 1e-4
     )
 CASES["row_by_matrix"] = Case(lambda x, y: x @ y, [floats(1, 300), floats(300, 264)], np.matmul, 1e-4)
+CASES["few_rows_by_matrix"] = Case(lambda x, y: x @ y, [floats(3, 520), floats(520, 530)], np.matmul, 1e-3)
 CASES["columns_in_planes"] = Case(lambda x: tenon.max(x, axis=1), [floats(3, 33, 70)], lambda x: x.max(1))
 CASES["softmax_of_columns"] = Case(lambda x: tenon.softmax(x, axis=0), [floats(40, 50)], lambda x: softmax(x.T).T)
 CASES["transposed_f64"] = Case(lambda x: x.T * 2, [floats(40, 67, dtype=np.float64)], lambda x: x.T * 2, 1e-12)
@@ -243,6 +244,7 @@ FOR_MANY = (
     "transposed",
     "columns_257x64",
     "row_by_matrix",
+    "few_rows_by_matrix",
     *LONG,
 )
 
@@ -290,6 +292,12 @@ def test_memory_is_read_and_written_once_by_whole_sectors(
     counters = counted(executables[name, "one"], CASES[name])
     assert (counters.read_bytes, counters.written_bytes) == (read, written)
     assert counters.sector_use > 0.95
+
+
+@needs_compiler
+def test_few_rows_read_a_large_matrix_once(executables: dict[tuple[str, str], Any]) -> None:
+    counters = counted(executables["few_rows_by_matrix", "many"], CASES["few_rows_by_matrix"])
+    assert counters.load_bytes < 1.5 * 4 * 520 * 530
 
 
 @needs_compiler
