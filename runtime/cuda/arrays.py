@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tenon.dialects.support.donation import refuse_donated
@@ -26,7 +27,7 @@ def taken(leaf: Any) -> Any:
         return leaf
     if is_on_gpu(leaf):
         cupy = cupy_module()
-        return leaf if isinstance(leaf, cupy.ndarray) else cupy.asarray(leaf)
+        return leaf if isinstance(leaf, cupy.ndarray) else _of_its_dtype(cupy.asarray(leaf), leaf)
     if hasattr(leaf, "__dlpack_device__"):
         kind, number = leaf.__dlpack_device__()
         if int(kind) in _ON_GPU:
@@ -34,6 +35,15 @@ def taken(leaf: Any) -> Any:
             with cupy.cuda.Device(int(number)):
                 return cupy.from_dlpack(leaf)
     return leaf
+
+
+def _of_its_dtype(array: Any, given: Any) -> Any:
+    """CuPy's array with the dtype that its library calls it by: the interface of arrays has bytes for bfloat16 and for
+    narrower floats."""
+    if array.dtype.kind != "V":
+        return array
+    named = getattr(ml_dtypes, str(getattr(given, "dtype", None)).rpartition(".")[2], None)
+    return array if named is None or np.dtype(named).itemsize != array.dtype.itemsize else array.view(named)
 
 
 def brought(array: Any, device: str) -> Any:

@@ -268,8 +268,8 @@ class ndarray:  # as CuPy has it
         self.machine.stream().submit(lambda: np.copyto(made.on_host(), self.on_host()))
         return made
 
-    def view(self) -> ndarray:
-        return self._part(self.on_host())
+    def view(self, dtype: Any = None) -> ndarray:
+        return self._part(self.on_host() if dtype is None else self.on_host().view(dtype))
 
     def _part(self, part: np.ndarray[Any, Any]) -> ndarray:
         offset = part.ctypes.data - self.data.mem.ptr

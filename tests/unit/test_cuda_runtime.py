@@ -11,6 +11,7 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 import cupy_stand_in
+import ml_dtypes
 import numpy as np
 import pytest
 from cuda_shim import COMPILER
@@ -132,6 +133,18 @@ def test_arrays_of_other_libraries_are_not_copied(machine: cupy_stand_in.Machine
     result = function(OfAnotherLibrary(given, 0), WithInterface(given))
     assert len(machine.uploads) == uploads
     np.testing.assert_allclose(result.get(), 3 * x)
+
+
+def test_floats_that_an_interface_calls_bytes_are_those_of_their_library(machine: cupy_stand_in.Machine) -> None:
+    x = floats(5, 3).astype(ml_dtypes.bfloat16)
+    given = WithInterface(on_gpu(x.view(np.dtype("V2"))))
+    function = tenon.jit(lambda x: x * 2, device="cuda")
+    with pytest.raises(TypeError, match=r"argument x: dtype \|V2 is not one of"):
+        function(given)
+    given.dtype = "torch.bfloat16"
+    result = function(given)
+    assert result.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(result.get().astype(np.float32), x.astype(np.float32) * 2)
 
 
 def test_tensors_are_copied_and_not_recorded(machine: cupy_stand_in.Machine) -> None:
