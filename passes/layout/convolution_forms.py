@@ -33,7 +33,7 @@ from tenon.dialects.types.types import is_static
 from tenon.passes.layout.channel_lanes import channel_lanes
 from tenon.passes.layout.channels_last import channels_last, products_of_channels
 from tenon.passes.layout.filter_lanes import filter_lanes
-from tenon.passes.layout.forms import contracted
+from tenon.passes.layout.forms import contracted, image_around, within
 from tenon.passes.layout.minimal_filtering import minimal_filtering
 from tenon.passes.layout.weight_gradient import WeightGradient, weight_gradient_by_channels
 from tenon.passes.layout.weight_gradient_products import weight_gradient_of_few_channels, weight_gradient_products
@@ -160,7 +160,22 @@ def faster_form(x: Value, weight: Value, windows: Windows, target: Target) -> Va
             return found
     if len(counts) > 1 and columns < target.narrow and counts[-2] > 1 and _fit_in_one_row(windows, pays):
         return _along_rows(x, weight, windows, counts)
-    return _by_phases(x, weight, windows, columns) if pays else None
+    if pays:
+        return _by_phases(x, weight, windows, columns)
+    return None if target.matrices else _of_slice(x, weight, windows, counts)
+
+
+def _of_slice(x: Value, weight: Value, windows: Windows, counts: Sizes) -> Value | None:
+    """The convolution of a slice of an image as one of the image, which its slices share; `None` where x is none, or
+    columns would be no neighbours."""
+    image, starts, steps = image_around(x)
+    if image.ssa is x.ssa or steps[-1] * windows.stride[-1] != 1:
+        return None
+    extents = (x.shape[0], *weight.shape[:2], *counts, *weight.shape[2:])
+    d = [AffineExpr.dimension(i) for i in range(len(extents))]
+    (n, group, f), out, channel, tap = d[:3], d[3 : 3 + len(counts)], d[3 + len(counts)], d[4 + len(counts) :]
+    place = within((n, group, channel, *places(out, tap, windows.stride, windows.dilation)), starts, steps)
+    return contracted(extents, [(image, place), (weight, (group, f, channel, *tap))], (n, group, f, *out))
 
 
 def _of_single_elements(x: Value, weight: Value, counts: Sizes) -> Value:

@@ -19,7 +19,7 @@ from tenon.dialects.ops.contract.windows import Sizes, Windows, places
 from tenon.dialects.support.frozen_arguments import is_frozen
 from tenon.dialects.types.types import numpy_dtype
 from tenon.passes.layout.contraction_axes import EMPTIER, lanes_filled
-from tenon.passes.layout.forms import FEW_VECTORS, contracted, float_lanes, whole_of, within
+from tenon.passes.layout.forms import FEW_VECTORS, contracted, float_lanes, image_around, whole_of, within
 from tenon.passes.machine import Machine
 
 BLOCK_VECTORS = 2
@@ -28,8 +28,6 @@ MOST_VECTORS = 4
 """The same where filters have no blocks of two: as many as the tile of a contraction is wide."""
 FULL_ENOUGH, FULL = 0.75, 0.875
 """The part of vectors that the filters of a block have to fill: all filters, and one of several blocks."""
-MOST_AROUND = 2
-"""How many times as large as a slice of an image that may be which is read in its place, and computed for that."""
 FEWEST_WINDOWS = 128
 """Windows below which putting the weight in order costs too much, unless it is done once."""
 
@@ -86,9 +84,7 @@ def _by_blocks(x: Value, weight: Value, windows: Windows, counts: Sizes, block: 
     at = dict(zip(order, d, strict=False))
     filter_of, channel, tap = d[len(order)], d[len(order) + 1], d[len(order) + 2 :]
     out = [at[f"o{i}"] for i in range(rank)]
-    image, *image_part = whole_of(x)
-    if prod(image.shape) > MOST_AROUND * prod(x.shape):
-        image, image_part = x, [(0,) * x.ndim, (1,) * x.ndim]
+    image, *image_part = image_around(x)
     image_of = within((at["n"], at["g"], channel, *places(out, tap, windows.stride, windows.dilation)), *image_part)
     weight_of = (at["g"], at["b"], channel, *within(tap, starts[3:], steps[3:]), filter_of)
     total = contracted(extents, [(image, image_of), (by_block, weight_of)], d[: len(order) + 1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
@@ -15,6 +16,9 @@ from tenon.passes.machine import Machine
 
 FEW_VECTORS = 4
 """Vectors of windows up to which an image has few: as many as a tile is wide."""
+
+MOST_AROUND = 2
+"""How many times as large as a slice of an image that may be which is read in its place, and computed for that."""
 
 
 def float_lanes(x: Value, machine: Machine) -> int:
@@ -33,6 +37,14 @@ def whole_of(value: Value) -> tuple[Value, Sizes, Sizes]:
         steps = tuple([outer * inner for outer, inner in zip(own, steps, strict=True)])
         value = Value(op.x)
     return value, starts, steps
+
+
+def image_around(x: Value) -> tuple[Value, Sizes, Sizes]:
+    """What is read in place of a slice of an image, which slices share, where the slice starts there, and its steps."""
+    whole, starts, steps = whole_of(x)
+    if prod(whole.shape) > MOST_AROUND * prod(x.shape):
+        return x, (0,) * x.ndim, (1,) * x.ndim
+    return whole, starts, steps
 
 
 def within(index: Sequence[AffineExpr], starts: Sequence[int], steps: Sequence[int]) -> tuple[AffineExpr, ...]:

@@ -278,6 +278,20 @@ def test_gradients_of_windows_that_step(geometry: Geometry, phases: int) -> None
     check(geometry)
 
 
+@pytest.mark.parametrize("depth", [3, 32])
+def test_slices_of_a_padded_image_share_it(depth: int) -> None:
+    """Whether vectors run along columns or along filters."""
+    geometry = Geometry(1, 1, depth, 16, (96, 96), (3, 3), (2, 2), (1, 1), (1, 1))
+    x, weight, g = geometry.arrays()
+    convolved = partial(tenon.conv, **geometry.settings())
+    step = tenon.jit(lambda w, g: tenon.vjp(lambda x: convolved(x, w), x)[1](g)[0])
+    module = step.trace(weight, g).module.clone()
+    run_passes(new_context(), module, TENSOR_PIPELINE[:-1])
+    names = [op.name for op in module.walk()]
+    assert (names.count("tenon.pad"), names.count("tenon.contract"), names.count("tenon.convolution")) == (1, 4, 0)
+    np.testing.assert_allclose(step(weight, g), geometry.expected(x, weight, g)[1], rtol=1e-4, atol=1e-4)
+
+
 def test_results_that_are_joined_are_written_where_they_go() -> None:
     geometry = Geometry(4, 1, 32, 32, (16, 16), (4, 4), (2, 2), (1, 1), (1, 1))
     x, weight, g = geometry.arrays()
