@@ -7,7 +7,11 @@ Its result is dealt out to the lanes of a warp as that of `contract(kf, mma)` is
     split(j.., 8) -> ju, jf    split(jf, 2) -> jl, jv   unroll(ju)   bind(jl, lane)   vectorize(jv)
     split(k.., 64) -> ko, ki   split(ki, 16) -> ku, kf
 
-Operands are copied at `ko` in rows of 128 bytes, along the reduced axis, or along the other one in panels of 64.
+Operands are copied at `ko` in rows of 128 bytes, along the reduced axis, or along either in panels of 64.
+
+In pieces (`online`, `pieces`) there may be several products, each of which is waited for where it is, and operands that
+are copied once. The left operand may then be in registers, as the result of another product or what was made of it:
+`contract(ju, wgmma)` of the loop that is written out along its columns takes all of it.
 """
 
 from __future__ import annotations
