@@ -39,8 +39,11 @@ SIZES = ((32, 64), (32, 32), (16, 64), (16, 32))
 """Rows of a warp and columns of a piece, the best first: for each row that a warp has, it loads columns once less."""
 SUMS = 64
 """Sums of a product that goes on from piece to piece which a thread has, at most."""
-QUERIES, KEYS = 128, 128
-"""Rows of a block of two warpgroups, and columns of their pieces."""
+QUERIES = 128
+"""Rows of a block of two warpgroups."""
+PIECE = 128 * 64
+"""Elements of an operand in a piece: a thread then holds its scores and the sums of the second product in as few
+registers as let a multiprocessor have two blocks."""
 PANEL, MOST = 64, 128
 """Elements of 2 bytes of a row of shared memory that warpgroups read, and of the rows that they multiply, at most."""
 LEAST = 64
@@ -191,6 +194,11 @@ class _Steps:
 
 
 class _WarpgroupSteps(_Steps):
+    @property
+    def keys(self) -> int:
+        """Columns of a piece."""
+        return PIECE // max(self.nest.extents[axis] for axis in (*self.depths, *self.heads))
+
     def obstacle(self) -> str | None:
         """Why products are left to warps."""
         nest = self.nest
@@ -205,7 +213,7 @@ class _WarpgroupSteps(_Steps):
         if not all(is_asynchronous(nest, *operand) for operand in self._operands()):
             return "rows of operands begin where no asynchronous copy can"
         held = warpgroup_instruction(second.statement, nest.machine, nest.extents[second.column], second.left)
-        for known in (warpgroup_instruction(first.statement, nest.machine, KEYS), held):
+        for known in (warpgroup_instruction(first.statement, nest.machine, self.keys), held):
             if isinstance(known, str):
                 return known
             if (refused := known.obstacle(nest.machine.architecture)) is not None:
@@ -224,7 +232,7 @@ class _WarpgroupSteps(_Steps):
         else:
             steps.append(BindLoop(f"{row}g", "grid"))
         steps += [BindLoop(axis, "grid") for axis in others]
-        steps += [Split(column, KEYS, (f"{column}o", f"{column}b")), *dealt_columns(f"{column}b", column)]
+        steps += [Split(column, self.keys, (f"{column}o", f"{column}b")), *dealt_columns(f"{column}b", column)]
         steps.append(Split(depth, DEPTH, (f"{depth}u", f"{depth}f")))
         steps += dealt_columns(head, head, like=f"{column}l")
         operands = self._operands()
@@ -234,4 +242,4 @@ class _WarpgroupSteps(_Steps):
             steps.append(pack)
         steps += packed_results(nest, [access.buffer for access, _, _ in operands])
         steps += [Contract(f"{depth}f", WGMMA), Contract(f"{column}u", WGMMA), OnlineStep(f"{column}o")]
-        return [*steps, Pipeline(f"{column}o", 2)] if nest.extents[column] > KEYS else steps
+        return [*steps, Pipeline(f"{column}o", 2)] if nest.extents[column] > self.keys else steps
