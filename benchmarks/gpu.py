@@ -33,11 +33,6 @@ BEYOND_L2 = 2**28
 """Bytes of all sets of inputs together."""
 MOST_SETS = 6
 ROUNDS = 7
-NOTES = {
-    "Indices": "Updates at computed places (`scatter-add`, `histogram`) of more than 10 ms are from before they were\n"
-    "sorted or atomic."
-}
-"""What is to be said of the figures of a section."""
 
 
 class Contestant:
@@ -255,7 +250,7 @@ def page(data: Mapping[str, Any]) -> str:
     names = [peer for peer in PEERS if any(peer in row["device"] for row in data["rows"])]
     sections = dict.fromkeys(row["section"] for row in data["rows"])
     for section in sections:
-        text += [f"## {section}", "", *([NOTES[section], ""] if section in NOTES else [])]
+        text += [f"## {section}", ""]
         text += [f"| workload | Tenon | share | host | error | {' | '.join(names)} |"]
         text += ["|---|" + "---:|" * (4 + len(names))]
         for row in data["rows"]:
