@@ -165,7 +165,8 @@ units in the last place. The limit is the time that the arithmetic takes at the 
 reading the inputs and writing the results once takes at the measured rates for as much memory, whichever is longer.
 `oneDNN` is called through torch (for convolutions: torch with the channels innermost), NumPy has OpenBLAS at its best
 setting for the processor. *best* is the fastest peer of the row. An empty place is a peer that has no such function, or
-was not measured.
+was not measured. Reasons that have times were found on an AMD EPYC unless they name another processor: they say what
+bounds a row, not how long it takes on this one.
 """
 
 COMPILING = """\
