@@ -67,8 +67,8 @@ func.func private @fours(%a: memref<32x64xi8>, %b: memref<64x16xi8>, %o: memref<
 // -----
 
 // Groups of rows that are not neighbours in memory are interleaved, and transposed in squares of 16 groups.
-func.func private @fours_across(%a: memref<64x32xi8>, %b: memref<64x16xi8>, %o: memref<32x16xi32>) attributes {kernel} {
-  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<64x32xi8>, memref<64x16xi8>) outs(%o : memref<32x16xi32>) {
+func.func private @fours_across(%a: memref<64x32xi8>, %b: memref<64x32xi8>, %o: memref<32x32xi32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<64x32xi8>, memref<64x32xi8>) outs(%o : memref<32x32xi32>) {
   ^bb0(%x: i8, %y: i8, %acc: i32):
     %v = arith.extsi %x : i8 to i32
     %w = arith.extsi %y : i8 to i32
@@ -84,6 +84,24 @@ func.func private @fours_across(%a: memref<64x32xi8>, %b: memref<64x16xi8>, %o: 
 // CHECK-COUNT-64: vector.load %a{{.*}} vector<16xi8>
 // CHECK: vector.bitcast {{.*}} : vector<64xi8> to vector<16xi32>
 // CHECK-COUNT-16: vector.store {{.*}}, %[[FLAT]]
+
+// -----
+
+// Columns that are a single vector would have a row loaded for one product each: lanes have the rows, which are neighbours
+// in %a, and sums are transposed on their way to memory.
+func.func private @columns_of_one_vector(%a: memref<64x32xi8>, %b: memref<64x16xi8>, %o: memref<32x16xi32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<64x32xi8>, memref<64x16xi8>) outs(%o : memref<32x16xi32>) {
+  ^bb0(%x: i8, %y: i8, %acc: i32):
+    %v = arith.extsi %x : i8 to i32
+    %w = arith.extsi %y : i8 to i32
+    %p = arith.muli %v, %w : i32
+    %r = arith.addi %acc, %p : i32
+    linalg.yield %r : i32
+  }
+  func.return
+}
+// SCHEDULE-LABEL: @columns_of_one_vector
+// SCHEDULE: schedule = {vector = 0 : i64, width = 16 : i64, unroll = 2 : i64, jam = 1 : i64,{{.*}} pack = 0 : i64, pack_jam = 1 : i64,{{.*}} dot = 2 : i64, depth = 4 : i64}
 
 // -----
 
