@@ -188,6 +188,21 @@ void mbarrier_wait(void *pointer, unsigned int parity) {
   self().clock.join(barrier->done);
 }
 
+// The block has ended: a barrier that some arrived at and others never will is one that somebody missed, whether or not
+// anybody was left to wait for it.
+static void check_arrivals() {
+  for (auto &entry : mbarriers) {
+    const MBarrier &barrier = *entry.second;
+    if (barrier.pending < barrier.count || barrier.bytes)
+      find(barrier.bytes ? "mbarrier-bytes" : "mbarrier-arrivals",
+           "the block ends, and phase " + format("%u of ", barrier.phase) + mbarrier_name(barrier) +
+           format(" misses %u of %u arrivals and %ld bytes", barrier.pending, barrier.count, barrier.bytes));
+  }
+  for (u32 number = 0; number < NAMED_BARRIERS; number++)
+    if (named[number].waiting)
+      find("barrier-count", format("the block ends, and %u of %u threads are at named barrier %u", named[number].waiting, named[number].members, number));
+}
+
 void fence_mbarrier_init() {
   for (auto &entry : mbarriers)
     if (entry.second->maker == current->number) entry.second->fenced = true;

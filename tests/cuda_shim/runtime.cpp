@@ -179,6 +179,7 @@ static void begin_block(char *stacks) {
 
 static void end_block(bool finished) {
   if (finished) {
+    check_arrivals();
     for (const Bulk &bulk : bulks)
       if (bulk.load) find("exit-in-flight", "the block ends while a bulk load is in flight");
     for (Bulk &bulk : bulks)
