@@ -167,7 +167,11 @@ FAULTS = {
         "if (!threadIdx.x) tn_named_barrier_arrive(v_",
         "deadlock",
     ),
-    "another left operand": ("tn_wgmma_m64n128k16_bf16_registers<1>", "tn_wgmma_m64n128k16_bf16_registers<0>", ""),
+    "another right operand": (
+        "tn_wgmma_m64n128k16_bf16_registers<1>",
+        "tn_wgmma_m64n128k16_bf16_registers<0>",
+        "copy-not-awaited shared-range",
+    ),
 }
 
 
