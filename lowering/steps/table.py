@@ -53,17 +53,20 @@ def write_steps(function: func.FuncOp, steps: Sequence[Step]) -> None:
 
 def given_steps(module: ModuleOp) -> dict[str, ArrayAttr[Attribute]]:
     """The lists of steps that a function's attribute `schedules` gives kernels, by their names. Raises `ValueError` for
-    a name that no kernel has."""
+    a name that no kernel has, and for what is no list of texts."""
     given: dict[str, ArrayAttr[Attribute]] = {}
     for function in module.ops:
         attribute = function.attributes.get(GIVEN)
-        if not isinstance(attribute, DictionaryAttr):
+        if attribute is None:
             continue
+        if not isinstance(attribute, DictionaryAttr):
+            raise ValueError(f"{GIVEN} is {attribute}, not lists of steps by the names of kernels")
         kernels = [other.sym_name.data for other in module.ops if _is_kernel(other)]
         for name, steps in attribute.data.items():
             if name not in kernels:
                 raise ValueError(f"schedule is for kernel {name}, and there are {', '.join(kernels) or 'none'}")
-            assert isinstance(steps, ArrayAttr)
+            if not isinstance(steps, ArrayAttr) or not all(isinstance(text, StringAttr) for text in steps.data):
+                raise ValueError(f"{GIVEN} of {name} is {steps}, not a list of steps")
             given[name] = steps
     return given
 

@@ -43,7 +43,7 @@ from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import lower, lower_to_buffers
 from tenon.lowering.steps.nest import NestError
 from tenon.lowering.steps.step import parse
-from tenon.lowering.steps.table import STEPS
+from tenon.lowering.steps.table import STEPS, given_steps
 from tenon.passes.machine import GPUS
 from tenon.runtime.cuda import nvrtc
 from tenon.runtime.lower import new_context
@@ -599,8 +599,27 @@ def test_steps_of_a_call_that_cannot_be_done(schedule: dict[str, Sequence[str]],
     [
         ({"schedule": {"kernel_0": GIVEN}}, ValueError, "jit: schedule is for kernels on cuda, and device is cpu"),
         ({"device": "cuda", "schedule": {"kernel_0": "bind(i, grid)"}}, TypeError, "schedule of kernel_0 is 'bind(i,"),
+        ({"device": "cuda", "schedule": {"kernel_0": 5}}, TypeError, "schedule of kernel_0 is 5, not a list of steps"),
+        ({"device": "cuda", "schedule": {0: GIVEN}}, TypeError, "schedule is for kernel 0, whose name is no text"),
+        ({"device": "cuda", "schedule": list(GIVEN)}, TypeError, "jit: schedule is ['split(i, 64) -> i0, i1'"),
     ],
 )
 def test_schedules_that_are_none(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         tenon.jit(lambda x: x, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ('"bind(i, grid)"', 'schedules is "bind(i, grid)", not lists of steps by the names of kernels'),
+        ('{kernel_0 = "bind(i, grid)"}', 'schedules of kernel_0 is "bind(i, grid)", not a list of steps'),
+        ("{kernel_0 = [1]}", "schedules of kernel_0 is [1 : i64], not a list of steps"),
+    ],
+)
+def test_an_attribute_that_gives_no_lists_of_steps(given: str, message: str) -> None:
+    text = f"""
+    func.func private @main() attributes {{schedules = {given}}}
+    {GENERIC.format(output="2000x", index="i", kind="parallel", steps="").replace("@f", "@kernel_0")}"""
+    with pytest.raises(ValueError, match=re.escape(message)):
+        given_steps(Parser(new_context(), text).parse_module())
