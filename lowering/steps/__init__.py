@@ -12,7 +12,8 @@ array of strings that anyone may write:
     schedule = ["split(i, 1024) -> i0, i1", "split(i1, 4) -> i1, i2", "bind(i0, grid)", "bind(i1, block)",
                 "vectorize(i2)", "pack(a0, registers)"]
 
-To add a step: write the file, with what it needs to know as a field of `Loop`, `Nest` or `Placement`; add it to the
+To add a step: write the file, with what it needs to know as a field of `Loop`, `Nest` or `Tile`; add it to the
 table; and let the room `grids`, which writes the code of a thread once all steps are done, read the field. Nothing else
-knows of single steps. What no list of steps may bring about is said by `Nest.obstacle`, which is asked at the end.
+knows of single steps. What no list of steps may bring about is said by `nest_obstacle` (`validity.py`), which is asked
+at the end.
 """

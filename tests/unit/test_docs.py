@@ -14,8 +14,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.context import Context
+from xdsl.parser import Parser
 
 import tenon
+from tenon.lowering.grid_schedules.decide_steps import DECIDERS
+from tenon.lowering.grids.apply_steps import ApplyStepsPass
+from tenon.lowering.steps.step import parse
+from tenon.lowering.steps.table import STEPS
+from tenon.runtime.lower import new_context
 from tenon.tools.architecture import picture
 
 ROOT = Path(__file__).parents[2]
@@ -145,3 +152,27 @@ def test_what_the_page_on_fusion_shows(capsys: pytest.CaptureFixture[str]) -> No
     (block,) = blocks("docs/fusion.md")
     exec(block, {"np": np, "tenon": tenon})
     assert f"```\n{capsys.readouterr().out}```" in (ROOT / "docs/fusion.md").read_text()
+
+
+def schedules_page() -> str:
+    return (ROOT / "docs/gpu-schedules.md").read_text()
+
+
+def test_the_page_on_schedules_lists_all_steps_and_deciders() -> None:
+    """Deciders in the order in which they are asked; each step of the table is one that can be read."""
+
+    def first_cells(section: str) -> list[str]:
+        text = schedules_page().split(f"\n## {section}\n")[1].split("\n## ")[0]
+        return [
+            quoted for cell in re.findall(r"^\| (.*?) \|", text, re.MULTILINE) for quoted in re.findall("`(.+?)`", cell)
+        ]
+
+    assert {parse(text, STEPS).name for text in first_cells("Steps")} == set(STEPS)
+    assert first_cells("Who decides") == list(DECIDERS)
+
+
+def test_the_schedule_of_the_page_gives_the_nest_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    kernel, *_ = re.findall(r"^```mlir\n(.*?)^```", schedules_page(), re.DOTALL | re.MULTILINE)
+    (nest,) = re.findall(r"^```\n(// after.*?)^```", schedules_page(), re.DOTALL | re.MULTILINE)
+    ApplyStepsPass(after_step=True).apply(Context(), Parser(new_context(), kernel).parse_module())
+    assert nest in capsys.readouterr().out
