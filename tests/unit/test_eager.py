@@ -31,33 +31,35 @@ def test_functions_run_at_once() -> None:
     assert isinstance(tenon.exp(x), np.ndarray)
 
 
-def test_one_executable_per_signature(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
+@pytest.fixture
+def traced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What ops on arrays trace in a test, where nothing is known of the calls of others; see `new_function`."""
+    found: list[str] = []
     original = evaluate.trace
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        calls.append("trace")
-        return original(*args, **kwargs)
-
-    monkeypatch.setattr(evaluate, "trace", counted)
-    monkeypatch.setattr(evaluate, "_COMPILED", BoundedCache(16))
-    x = floats(2, 3)
-    for array in (x, x + 1, x.T.copy().T):
-        tenon.sum(array, axis=1)
-    assert len(calls) == 1
-    tenon.sum(x, axis=0)
-    tenon.sum(x.astype(np.float64), axis=1)
-    tenon.sum(floats(4, 3), axis=1)
-    assert len(calls) == 4
-
-
-def test_elementwise_ops_are_compiled_for_all_sizes_after_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    traced: list[str] = []
-    original = evaluate.trace
-    monkeypatch.setattr(evaluate, "trace", lambda *args, **named: (traced.append("trace"), original(*args, **named))[1])
+    monkeypatch.setattr(evaluate, "trace", lambda *args, **named: (found.append("trace"), original(*args, **named))[1])
     monkeypatch.setattr(evaluate, "_COMPILED", BoundedCache(16))
     monkeypatch.setattr(evaluate, "_CALLS", BoundedCache(16))
-    add = copy.copy(tenon.add)  # which knows no calls of other tests
+    return found
+
+
+def new_function(name: str) -> Any:
+    """The function of an op, without the native calls that others made of the one that users find."""
+    return evaluate.ArrayFunction(getattr(tenon, name)._function)
+
+
+def test_one_executable_per_signature(traced: list[str]) -> None:
+    x, total = floats(2, 3), new_function("sum")
+    for array in (x, x + 1, x.T.copy().T):
+        total(array, axis=1)
+    assert len(traced) == 1
+    total(x, axis=0)
+    total(x.astype(np.float64), axis=1)
+    total(floats(4, 3), axis=1)
+    assert len(traced) == 4
+
+
+def test_elementwise_ops_are_compiled_for_all_sizes_after_two(traced: list[str]) -> None:
+    add = new_function("add")
     for size in (5, 6, 7, 8, 1000):
         x = floats(size, 3)
         np.testing.assert_array_equal(add(x, x[:, :1]), x + x[:, :1])
@@ -72,13 +74,8 @@ def test_elementwise_ops_are_compiled_for_all_sizes_after_two(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("name", ["matmul", "sum", "softmax", "layer_norm", "cumsum", "concatenate"])
-def test_ops_of_all_families_are_compiled_for_all_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    traced: list[str] = []
-    original = evaluate.trace
-    monkeypatch.setattr(evaluate, "trace", lambda *args, **named: (traced.append("trace"), original(*args, **named))[1])
-    monkeypatch.setattr(evaluate, "_COMPILED", BoundedCache(16))
-    monkeypatch.setattr(evaluate, "_CALLS", BoundedCache(16))
-    function = copy.copy(getattr(tenon, name))  # which knows no calls of other tests
+def test_ops_of_all_families_are_compiled_for_all_sizes(name: str, traced: list[str]) -> None:
+    function = new_function(name)
 
     def check(rows: int, columns: int) -> None:
         x = floats(rows, columns)
@@ -345,13 +342,11 @@ def test_joining_tensors_is_native(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tenon.cat((x, x), dim=1).tolist() == [[0, 1, 2, 0, 1, 2], [3, 4, 5, 3, 4, 5]]
 
 
-def test_operands_in_another_order_of_many_sizes_have_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operands_in_another_order_of_many_sizes_have_one_program(traced: list[str]) -> None:
     """As the transposed weight of a layer that is called on sequences of any length."""
-    made: list[Any] = []
-    trace = evaluate.trace
-    monkeypatch.setattr(evaluate, "trace", lambda *args, **named: (made.append(args), trace(*args, **named))[1])
+    matmul = new_function("matmul")
     weight = np.random.default_rng(0).standard_normal((80, 70)).astype(np.float32)
     for rows in range(2, 9):
         x = np.random.default_rng(rows).standard_normal((1, rows, 70)).astype(np.float32)
-        np.testing.assert_allclose(tenon.matmul(x, weight.T), x @ weight.T, rtol=1e-4, atol=1e-4)
-    assert len(made) == 2  # of the first sizes, and of all others
+        np.testing.assert_allclose(matmul(x, weight.T), x @ weight.T, rtol=1e-4, atol=1e-4)
+    assert len(traced) == 2  # of the first sizes, and of all others
