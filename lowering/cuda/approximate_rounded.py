@@ -144,8 +144,10 @@ class _Values:
             return True
         if isinstance(op, arith.MulfOp) and op.lhs is op.rhs:
             return True
-        if isinstance(op, arith.AddfOp | arith.MulfOp | arith.DivfOp | ShuffleOp | arith.ExtFOp):
-            return all(self._is_positive(operand) for operand in op.operands if operand.type == value.type)
+        if isinstance(op, arith.AddfOp | arith.MulfOp | arith.DivfOp):
+            return all(map(self._is_positive, op.operands))
+        if isinstance(op, ShuffleOp | arith.ExtFOp | arith.TruncFOp):
+            return self._is_positive(op.operands[0])
         if isinstance(op, arith.SelectOp):
             return self._is_positive(op.lhs) and self._is_positive(op.rhs)
         if isinstance(op, arith.MaximumfOp):

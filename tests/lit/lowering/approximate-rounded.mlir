@@ -57,3 +57,23 @@ func.func private @allowed(%x: f32, %y: memref<bf16>) attributes {kernel} {
   memref.store %rounded, %y[] : memref<bf16>
   func.return
 }
+
+// A bf16 may be negative, so that a sum with it cancels; one that rounds an exponential is not.
+// CHECK-LABEL: @extended
+// CHECK: math.exp %{{.*}} : f32
+// CHECK: math.exp2 %{{.*}} fastmath<afn> : f32
+func.func private @extended(%x: bf16, %y: f32, %z: memref<bf16>) attributes {kernel} {
+  %wide = arith.extf %x : bf16 to f32
+  %power = math.exp %y : f32
+  %sum = arith.addf %wide, %power : f32
+  %rounded = arith.truncf %sum : f32 to bf16
+  memref.store %rounded, %z[] : memref<bf16>
+  %size = math.absf %y : f32
+  %narrow = arith.truncf %size : f32 to bf16
+  %positive = arith.extf %narrow : bf16 to f32
+  %other = math.exp %wide : f32
+  %total = arith.addf %positive, %other : f32
+  %half = arith.truncf %total : f32 to bf16
+  memref.store %half, %z[] : memref<bf16>
+  func.return
+}
