@@ -12,12 +12,12 @@ the ends of their range), moves a result by a thousandth of what rounding to bf1
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import inf
 
 from xdsl.dialects import arith, func, math, memref, scf
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, FloatAttr, ModuleOp, f32
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
@@ -26,6 +26,7 @@ from tenon.lowering.function_pass import Change, FunctionPass
 
 _LEAST, _MOST = 2.0**-100, 2.0**100
 """Between them a number has a reciprocal with all its digits."""
+_ANY = -inf, inf
 _GREATER = 2  # the predicate ogt of arith.cmpf
 _LOG2_E = 1.4426950408889634
 
@@ -56,7 +57,8 @@ def approximate_rounded(function: func.FuncOp) -> None:
     values = _Values(function)
     rounded = [op for op in candidates if not _is_approximated(op) and values.is_rounded(op.results[0])]
     quotients = [op for op in candidates if isinstance(op, arith.DivfOp) and (op in rounded or _is_approximated(op))]
-    by_reciprocal = [op for op in quotients if _has_reciprocal(op.rhs)]
+    limits = _limits(function) if quotients else {}
+    by_reciprocal = [op for op in quotients if _has_reciprocal(*limits.get(op.rhs, _ANY))]
     for op in rounded:
         chosen = _as_power_of_two(op) if isinstance(op, math.ExpOp) else op
         chosen.properties["fastmath"] = arith.FastMathFlagsAttr([arith.FastMathFlag.APPROX_FUNC])
@@ -83,8 +85,9 @@ class _Values:
     carries, are told by all that are stored there."""
 
     def __init__(self, function: func.FuncOp) -> None:
+        ops = all_ops(function)
         self._stored: dict[_Source, list[SSAValue]] = {}
-        for op in all_ops(function):
+        for op in ops:
             if isinstance(op, memref.AllocaOp) and (stored := _stored(op)) is not None:
                 self._stored[op] = stored
             elif isinstance(op, scf.ForOp):
@@ -93,9 +96,11 @@ class _Values:
                 for argument, first, next_ in zip(op.body.block.args[1:], op.iter_args, last.operands, strict=True):
                     self._stored[argument] = [first, next_]
         # The largest set in which nothing is negative unless something outside of it is.
-        self._positive = set(self._stored)
-        while negative := {s for s in self._positive if not all(map(self._is_positive, self._stored[s]))}:
-            self._positive -= negative
+        sources = set(self._stored)
+        self._positive = _positive(ops, sources)
+        while negative := {source for source in sources if not self._positive.issuperset(self._stored[source])}:
+            sources -= negative
+            self._positive = _positive(ops, sources)
 
     def is_rounded(self, value: SSAValue) -> bool:
         """Whether all that becomes of a number is rounded, with the relative error that it has."""
@@ -121,7 +126,7 @@ class _Values:
         if isinstance(op, arith.SelectOp):
             return [op.result] if value is not op.cond else None
         if isinstance(op, arith.AddfOp):
-            return [op.result] if all(map(self._is_positive, op.operands)) else None
+            return [op.result] if self._positive.issuperset(op.operands) else None
         if isinstance(op, memref.StoreOp):
             owner = op.memref.owner
             return list(_loaded(owner)) if isinstance(owner, memref.AllocaOp) and owner in self._stored else None
@@ -133,30 +138,37 @@ class _Values:
             return [loop.body.block.args[1 + number], loop.results[number]]
         return None
 
-    def _is_positive(self, value: SSAValue) -> bool:
-        """Whether a number is known not to be negative, unless it is NaN."""
-        op = value.owner
-        if isinstance(value, BlockArgument):
-            return value in self._positive
-        if isinstance(op, arith.ConstantOp):
-            return isinstance(op.value, FloatAttr) and op.value.value.data >= 0
-        if isinstance(op, _POSITIVE):
-            return True
-        if isinstance(op, arith.MulfOp) and op.lhs is op.rhs:
-            return True
-        if isinstance(op, arith.AddfOp | arith.MulfOp | arith.DivfOp):
-            return all(map(self._is_positive, op.operands))
-        if isinstance(op, ShuffleOp | arith.ExtFOp | arith.TruncFOp):
-            return self._is_positive(op.operands[0])
-        if isinstance(op, arith.SelectOp):
-            return self._is_positive(op.lhs) and self._is_positive(op.rhs)
-        if isinstance(op, arith.MaximumfOp):
-            return self._is_positive(op.lhs) or self._is_positive(op.rhs)
-        if isinstance(op, memref.LoadOp):
-            return isinstance(op.memref.owner, memref.AllocaOp) and op.memref.owner in self._positive
-        if isinstance(op, scf.ForOp) and isinstance(value, OpResult):
-            return op.body.block.args[1 + value.index] in self._positive
-        return False
+
+def _positive(ops: Sequence[Operation], sources: set[_Source]) -> set[SSAValue]:
+    """The numbers that are known not to be negative, unless they are NaN, where those from `sources` are not."""
+    found = {source for source in sources if isinstance(source, BlockArgument)}
+    positive: set[SSAValue] = {*found}
+    for op in ops:
+        if isinstance(op, scf.ForOp):
+            arguments = zip(op.body.block.args[1:], op.results, strict=True)
+            positive.update(result for argument, result in arguments if argument in found)
+        elif len(op.results) == 1 and _is_positive(op, positive, sources):
+            positive.add(op.results[0])
+    return positive
+
+
+def _is_positive(op: Operation, positive: set[SSAValue], sources: set[_Source]) -> bool:
+    """Whether the result of an op is, where that is known of its operands."""
+    if isinstance(op, arith.ConstantOp):
+        return isinstance(op.value, FloatAttr) and op.value.value.data >= 0
+    if isinstance(op, _POSITIVE):
+        return True
+    if isinstance(op, memref.LoadOp):
+        return op.memref.owner in sources
+    if isinstance(op, arith.MulfOp) and op.lhs is op.rhs:
+        return True
+    if isinstance(op, arith.AddfOp | arith.MulfOp | arith.DivfOp):
+        return positive.issuperset(op.operands)
+    if isinstance(op, arith.SelectOp):
+        return {op.lhs, op.rhs} <= positive
+    if isinstance(op, arith.MaximumfOp):
+        return op.lhs in positive or op.rhs in positive
+    return isinstance(op, ShuffleOp | arith.ExtFOp | arith.TruncFOp) and op.operands[0] in positive
 
 
 def _stored(array: memref.AllocaOp) -> list[SSAValue] | None:
@@ -173,31 +185,32 @@ def _loaded(array: memref.AllocaOp) -> Iterator[SSAValue]:
     return (use.operation.res for use in array.memref.uses if isinstance(use.operation, memref.LoadOp))
 
 
-def _has_reciprocal(value: SSAValue) -> bool:
-    """Whether a number is known to be neither large nor small."""
-    low, high = _limits(value)
+def _has_reciprocal(low: float, high: float) -> bool:
+    """Whether a number between these is neither large nor small."""
     return low >= _LEAST and high <= _MOST
 
 
-def _limits(value: SSAValue) -> tuple[float, float]:
-    """Between which numbers a value is, unless it is NaN."""
-    op = value.owner
-    if isinstance(op, arith.ConstantOp) and isinstance(op.value, FloatAttr):
-        return op.value.value.data, op.value.value.data
-    if isinstance(op, math.AbsFOp):
-        return 0.0, inf
-    if isinstance(op, math.ExpOp | math.Exp2Op):
-        return 0.0, 1.0 if _limits(op.operand)[1] <= 0 else inf
-    if isinstance(op, arith.NegfOp):
-        low, high = _limits(op.operand)
-        return -high, -low
-    if isinstance(op, arith.AddfOp):
-        (a, b), (c, d) = _limits(op.lhs), _limits(op.rhs)
-        return a + c, b + d
-    if isinstance(op, arith.SelectOp):
-        (a, b), (c, d) = _limits(op.lhs), _limits(op.rhs)
-        return min(a, c), min(b, d) if _is_smaller_of_two(op) else max(b, d)
-    return -inf, inf
+def _limits(function: func.FuncOp) -> dict[SSAValue, tuple[float, float]]:
+    """Between which numbers values of a kernel are, unless they are NaN, where that is known."""
+    limits: dict[SSAValue, tuple[float, float]] = {}
+    for op in all_ops(function):
+        known = [limits.get(operand, _ANY) for operand in op.operands]
+        if isinstance(op, arith.ConstantOp) and isinstance(op.value, FloatAttr):
+            limits[op.result] = op.value.value.data, op.value.value.data
+        elif isinstance(op, math.AbsFOp):
+            limits[op.result] = 0.0, inf
+        elif isinstance(op, math.ExpOp | math.Exp2Op):
+            limits[op.result] = 0.0, 1.0 if known[0][1] <= 0 else inf
+        elif isinstance(op, arith.NegfOp):
+            ((low, high),) = known
+            limits[op.result] = -high, -low
+        elif isinstance(op, arith.AddfOp):
+            (a, b), (c, d) = known
+            limits[op.result] = a + c, b + d
+        elif isinstance(op, arith.SelectOp):
+            _, (a, b), (c, d) = known
+            limits[op.result] = min(a, c), min(b, d) if _is_smaller_of_two(op) else max(b, d)
+    return limits
 
 
 def _is_smaller_of_two(op: arith.SelectOp) -> bool:

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, TensorTyp
 from xdsl.utils.exceptions import PassFailedException
 
 import tenon
+from tenon.lowering.cuda.approximate_rounded import ApproximateRoundedPass
 from tenon.lowering.cuda.emit_cuda import EmissionError, emit_cuda
 from tenon.lowering.cuda.map_to_grid import MapToGridPass
 from tenon.lowering.options import LoweringOptions
@@ -314,6 +315,22 @@ def test_missing_cupy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
             CupyBackend(b"")
     finally:
         device_cuda._why_no_device.cache_clear()
+
+
+def test_what_is_rounded_is_found_in_linear_time() -> None:
+    """Each sum is used twice by the next one."""
+    double = "".join(f"%s{n} = arith.addf %s{n - 1}, %s{n - 1} : f32\n" for n in range(1, 65))
+    text = f"""func.func private @kernel(%x: f32, %y: memref<bf16>) attributes {{kernel}} {{
+        %s0 = math.exp %x : f32
+        {double}
+        %quotient = arith.divf %s0, %s64 : f32
+        %rounded = arith.truncf %quotient : f32 to bf16
+        memref.store %rounded, %y[] : memref<bf16>
+        func.return
+    }}"""
+    module = parse(text)
+    ApproximateRoundedPass().apply(Context(), module)
+    assert str(module).count("fastmath<afn>") == 2
 
 
 # ----------------------------------------------------------------------------------------------------------- the device
