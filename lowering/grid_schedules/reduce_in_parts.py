@@ -25,14 +25,16 @@ from xdsl.dialects import arith, func, linalg, memref
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
+    FloatAttr,
     FunctionType,
+    IntegerAttr,
     MemRefType,
     ModuleOp,
     NoneAttr,
     StringAttr,
     UnitAttr,
 )
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -174,6 +176,16 @@ def _parts_of_product(outer: int, inner: int, most: int) -> int:
     return next((n for n in parts if inner > 1 or outer // n % COPIED_TOGETHER == 0), 1)
 
 
+def _beginning(monoid: Monoid, element: Attribute, initial: SSAValue | None) -> IntegerAttr | FloatAttr:
+    """What a part begins with: what changes nothing, or what the whole begins with, if that is a zero of another sign.
+    Products of warpgroups begin with 0 for nothing, and the assembler serialises short ones that begin with -0."""
+    identity = monoid.identity(element)
+    known = initial.owner.value if initial is not None and isinstance(initial.owner, arith.ConstantOp) else None
+    if isinstance(known, FloatAttr) and isinstance(identity, FloatAttr) and known.value.data == identity.value.data:
+        return known
+    return identity
+
+
 def _is_plain(statement: Statement, selection: Selection | None, cut: int | None) -> bool:
     """Whether a statement combines, by monoids or as a selection, and from initial values, what depends on its operands
     alone, and no window moves along the loop `cut`; without one, there is no window."""
@@ -275,9 +287,9 @@ class _Reduction:
             assert isinstance(value.owner, Operation)
             body.add_op(value.owner.clone(known))
         outputs = body.args[len(inputs) :]
-        for output, monoid in zip(outputs, monoids, strict=True):
+        for output, monoid, initial in zip(outputs, monoids, self.first.initial, strict=True):
             assert monoid is not None
-            neutral = arith.ConstantOp(monoid.identity(element_type(output)))
+            neutral = arith.ConstantOp(_beginning(monoid, element_type(output), initial))
             body.add_ops([neutral, linalg.ops.FillOp([neutral.result], [output], [])])
         op = self.first.op.clone(known)
         accesses = [(access, False) for access in self.first.inputs] + [(a, True) for a in self.first.outputs]

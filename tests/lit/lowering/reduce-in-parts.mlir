@@ -22,7 +22,8 @@ func.func private @sum(%x: memref<1024x1024xf32>, %o: memref<f32>) attributes {k
 // CHECK-NEXT:    func.call @sum_parts(%[[VIEW]], %[[PARTS]])
 // CHECK-NEXT:    func.call @sum(%x, %o, %[[PARTS]])
 // CHECK-LABEL: func.func private @sum_parts
-// CHECK:         %[[NEUTRAL:.*]] = arith.constant -0.0
+// CHECK:         %[[NEUTRAL:.*]] = arith.constant 0.000000e+00
+// CHECK-NEXT:    linalg.fill ins(%[[NEUTRAL]] : f32)
 // CHECK:         linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]}
 // CHECK-LABEL: func.func private @sum
 // CHECK:         linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>], iterator_types = ["reduction"]}
