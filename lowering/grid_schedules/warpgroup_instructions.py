@@ -109,7 +109,7 @@ def _steps(nest: Nest, product: MatrixProduct, copies: str) -> list[Step]:
     row, column, reduced = product.row, product.column, product.reduced
     steps = ordered(nest, product)
     tile = ranked(candidates(nest, product, copies))[0]
-    turns = _turns(nest, tile)
+    turns = _turns(nest, product, tile)
     steps += [*rows_of_warpgroups(row, tile.rows), *_columns(column, tile.columns, turns)]
     steps += _neighbours(nest, product, tile)
     outer, inner, whole = (f"{reduced}{name}" for name in "oif")
@@ -165,12 +165,17 @@ def rows_of_warpgroups(axis: str, size: int) -> list[Step]:
     ]
 
 
-def _turns(nest: Nest, tile: Candidate) -> int:
-    """How often what follows a product runs, of which all at once would be long code."""
+def _turns(nest: Nest, product: MatrixProduct, tile: Candidate) -> int:
+    """How often what follows a product runs, of which all at once would be long code, or keep what it loads for each
+    element in registers: where tiles end beyond extents, each load is a branch, and all come before their use."""
     following = [statement for statement in nest.statements if not statement.reduced]
     if len(following) != 1 or tile.columns < 2 * TURN:
         return 1
-    return tile.columns // TURN if len(following[0].statement.body.ops) > LONG else 1
+    sizes = (product.row, tile.rows), (product.column, tile.columns)
+    is_cut = any(nest.extents[axis] % size for axis, size in sizes)
+    loaded = [a for a in following[0].inputs if a.access.is_used and a.buffer in nest.kernel.function.body.block.args]
+    is_kept = is_cut and any({product.row, product.column} <= set(access.axes) for access in loaded)
+    return tile.columns // TURN if is_kept or len(following[0].statement.body.ops) > LONG else 1
 
 
 def _columns(axis: str, size: int, turns: int) -> list[Step]:
