@@ -86,10 +86,18 @@ class Resident(Step):
     blocks: int
 
     def obstacle(self, nest: Nest) -> str | None:
-        blocks, threads = number(self.blocks, "blocks"), nest.count(*THREADS)
-        if blocks > nest.machine.blocks or blocks * threads > nest.machine.threads:
-            return f"a multiprocessor holds {nest.machine.blocks} blocks and {nest.machine.threads} threads at most"
-        return None
+        number(self.blocks, "blocks")
+        if nest.resident > 1:
+            return f"a multiprocessor is to hold {nest.resident} blocks already"
+        return resident_obstacle(nest, self.blocks)
 
     def apply(self, nest: Nest) -> None:
         nest.resident = self.blocks
+
+
+def resident_obstacle(nest: Nest, blocks: int) -> str | None:
+    """Why a multiprocessor cannot hold so many blocks."""
+    threads = nest.count(*THREADS) + nest.copiers
+    if blocks > nest.machine.blocks or blocks * threads > nest.machine.threads:
+        return f"a multiprocessor holds {nest.machine.blocks} blocks and {nest.machine.threads} threads at most"
+    return None

@@ -45,7 +45,7 @@ from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.tile_copies import RUN
 from tenon.passes.machine import GPU_REGISTER
 
-WGMMA = "wgmma"
+MMA, WGMMA = "mma", "wgmma"
 TRANSPOSABLE = 2
 """Bytes of the elements that `ldmatrix` transposes."""
 WIDE = 2 * GPU_REGISTER
@@ -64,8 +64,8 @@ class Contract(Step):
     by: str
 
     def obstacle(self, nest: Nest) -> str | None:
-        if self.by not in ("mma", WGMMA):
-            return f"products are contracted by mma or {WGMMA}, not {self.by}"
+        if self.by not in (MMA, WGMMA):
+            return f"products are contracted by {MMA} or {WGMMA}, not {self.by}"
         loop = nest.loop(self.loop)
         if not loop.in_order and not loop.unrolled:
             return f"loop {self.loop} is bound or written out"
@@ -77,10 +77,13 @@ class Contract(Step):
         by_warpgroups = self.by == WGMMA
         if any(other.by_warpgroup is not by_warpgroups for other in nest.contractions):
             return f"a kernel contracts all products by {WGMMA} or none"
-        obstacles = self._warpgroup_obstacles if by_warpgroups else self._obstacles
-        return next((obstacle for statement in statements for obstacle in obstacles(nest, statement, loop)), None)
+        return next((known for statement in statements for known in self.obstacles(nest, statement, loop)), None)
 
-    def _obstacles(self, nest: Nest, statement: NestStatement, loop: Loop) -> Iterator[str]:
+    def obstacles(self, nest: Nest, statement: NestStatement, loop: Loop) -> Iterator[str]:
+        """What is against having the instruction compute a statement, now and when all steps are done."""
+        return (self._warpgroup_obstacles if self.by == WGMMA else self._warp_obstacles)(nest, statement, loop)
+
+    def _warp_obstacles(self, nest: Nest, statement: NestStatement, loop: Loop) -> Iterator[str]:
         product, instruction = _dealt(nest, statement), matrix_instruction(statement, nest.machine)
         if isinstance(product, str) or isinstance(instruction, str):
             yield product if isinstance(product, str) else str(instruction)

@@ -38,6 +38,8 @@ class Pipeline(Step):
 
     def obstacle(self, nest: Nest) -> str | None:
         loop = nest.loop(self.loop)
+        if loop.stages > 1:
+            return f"loop {self.loop} has {loop.stages} stages already"
         if number(self.stages, "stages") not in range(2, MOST + 1):
             return f"there are {self.stages} stages, expected 2 to {MOST}"
         if not loop.in_order:
@@ -83,16 +85,23 @@ class Registers(Step):
         for count in (self.copying, self.computing):
             if number(count, "registers") % UNIT or not LEAST_REGISTERS <= count <= MOST_REGISTERS:
                 return f"{count} registers are no multiple of {UNIT} from {LEAST_REGISTERS} to {MOST_REGISTERS}"
-        first, _ = left_to_computing(nest, nest.count(*THREADS), self.copying)
-        if not self.copying <= first <= self.computing:
-            return f"each thread has {first} registers at first, which is not from {self.copying} to {self.computing}"
-        total = nest.machine.warpgroup * self.copying + nest.count(*THREADS) * self.computing
-        if total > nest.machine.registers:
-            return f"{total} registers are more than the {nest.machine.registers} of a multiprocessor"
-        return None
+        if nest.registers is not None:
+            return "threads that copy and that compute have {} and {} registers already".format(*nest.registers)
+        return registers_obstacle(nest, self.copying, self.computing)
 
     def apply(self, nest: Nest) -> None:
         nest.registers = (self.copying, self.computing)
+
+
+def registers_obstacle(nest: Nest, copying: int, computing: int) -> str | None:
+    """Why threads that copy cannot keep `copying` registers, and those that compute have `computing`: all are of those
+    that a block begins with, and who waits for more waits for ever."""
+    threads = nest.count(*THREADS)
+    first, _ = left_to_computing(nest, threads, copying)
+    if not copying <= first <= computing:
+        return f"each thread has {first} registers at first, which is not from {copying} to {computing}"
+    total, given = nest.machine.warpgroup * copying + threads * computing, first * (nest.machine.warpgroup + threads)
+    return f"{total} registers are more than the {given} that a block begins with" if total > given else None
 
 
 def left_to_computing(nest: Nest, computing: int, copying: int) -> tuple[int, int]:

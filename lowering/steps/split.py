@@ -1,7 +1,8 @@
 """`split(i, 256) -> i0, i1`: a loop becomes two, the inner one of 256 iterations.
 
 Where these do not divide the extent, the last iterations of the outer loop reach beyond it; they are left out when the
-code is written (each axis knows its extent).
+code is written, since each axis knows its extent. A loop inside of another one of its axis has to be divided: behind
+its end are elements of the next iteration of that one, which would be done twice.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ class Split(Step):
             return f"there is a loop {min(taken)} already"
         if not loop.in_order:
             return f"loop {self.loop} is bound or written out"
+        around = [known for known in nest.loops_of([loop.axis]) if known.stride > loop.stride and known.extent > 1]
+        if loop.extent % size and around:
+            inside = f"inside of loop {min(around, key=lambda known: known.stride).name}"
+            return f"loop {self.loop} has {loop.extent} iterations {inside}, which are no multiple of {size}"
         if loop.extent % size and nest.covered(loop.axis) * 2 >= 1 << 62:
             return f"loop {self.loop} has too many iterations"
         return None

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from tenon.lowering.steps.nest import Nest, NestError
 
-_TEXT = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*(?:->\s*([\w\s,]+))?\s*")
+_TEXT = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*(?:->\s*(\w+\s*(?:,\s*\w+\s*)*))?\s*")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ def parse(text: str, table: dict[str, type[Step]]) -> Step:
         raise NestError(f"there is no step {name}, only {', '.join(table)}")
     words = [word.strip() for word in arguments.split(",") if word.strip()]
     positional = [_value(word) for word in words if "=" not in word]
-    named = {key.strip(): _value(word) for key, _, word in (word.partition("=") for word in words if "=" in word)}
+    pairs = [(key.strip(), _value(word)) for key, _, word in (word.partition("=") for word in words if "=" in word)]
+    named = dict(pairs)
     known = {field.name: field for field in fields(kind)}
     values: dict[str, Any] = {}
     if "results" in known:
@@ -80,8 +81,11 @@ def parse(text: str, table: dict[str, type[Step]]) -> Step:
         if len(taken) != len(positional):
             raise NestError(f"{text}: {name} takes {', '.join(taken)}")
         values |= dict(zip(taken, positional, strict=True))
-    if unknown := [key for key in named if key not in known or key in values]:
-        raise NestError(f"{text}: {name} has no argument {unknown[0]}")
+    optional = [key for key, field in known.items() if field.default is not MISSING]
+    if unknown := [key for key in named if key not in optional]:
+        raise NestError(f"{text}: {name} has no argument {unknown[0]}=, only {', '.join(optional) or 'those in order'}")
+    if len(named) < len(pairs):
+        raise NestError(f"{text}: an argument is given twice")
     return kind(**values, **named)
 
 

@@ -13,7 +13,10 @@ from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.kernels.selection import Selection, selection_of
 from tenon.lowering.kernels.statement import LoopKind, root_of
+from tenon.lowering.steps.bind import Resident, resident_obstacle
+from tenon.lowering.steps.contract import MMA, WGMMA, Contract
 from tenon.lowering.steps.nest import THREADS, Bind, Loop, Nest, NestAccess, NestStatement, Space
+from tenon.lowering.steps.pipeline import Registers, registers_obstacle
 from tenon.lowering.steps.scan_loops import ScanLoops, scanned_by
 from tenon.lowering.steps.tile_copies import tile_sizes
 
@@ -54,6 +57,7 @@ def _obstacles(nest: Nest) -> Iterator[str]:
     yield from _rotation_obstacles(nest)
     yield from _box_obstacles(nest)
     yield from _warpgroup_obstacles(nest)
+    yield from _later_obstacles(nest)
     written = {output.buffer for statement in nest.statements for output in statement.outputs}
     shared = nest.shared_in_order()
     if nest.pieces is not None:  # statements along its axis run piece by piece
@@ -70,6 +74,21 @@ def _obstacles(nest: Nest) -> Iterator[str]:
                 yield from _access_obstacles(nest, number, statement, access, shared)
 
 
+def _later_obstacles(nest: Nest) -> Iterator[str]:
+    """What later steps have brought about that is against steps which were right when they were done."""
+    for known in nest.contractions:
+        step = Contract(known.depth.name, WGMMA if known.by_warpgroup else MMA)
+        for obstacle in step.obstacles(nest, known.statement, nest.loop(known.depth.name)):
+            yield f"{step}: {obstacle}"
+    if nest.registers is not None:
+        if (obstacle := registers_obstacle(nest, *nest.registers)) is not None:
+            yield f"{Registers(*nest.registers)}: {obstacle}"
+        if nest.resident > 1:
+            yield f"a multiprocessor holds one block whose threads have different registers, not {nest.resident}"
+    if nest.resident > 1 and (obstacle := resident_obstacle(nest, nest.resident)) is not None:
+        yield f"{Resident(nest.resident)}: {obstacle}"
+
+
 def _box_obstacles(nest: Nest) -> Iterator[str]:
     """What is against having a warp of its own copy boxes, which meets the others at the barriers of these alone."""
     boxes = [buffer for buffer, tile in nest.tiles.items() if tile.boxes]
@@ -79,14 +98,19 @@ def _box_obstacles(nest: Nest) -> Iterator[str]:
         return
     operands = [a.buffer for known in nest.contractions if known.by_warpgroup for a in (known.left, known.right)]
     for buffer, tile in nest.tiles.items():
-        if not tile.boxes or buffer not in operands:
-            yield f"{nest.name_of(buffer)} is in shared memory, where a warp of its own copies boxes for wgmma alone"
+        if not tile.boxes:
+            yield f"threads copy {nest.name_of(buffer)}, and a warp of its own copies boxes of {nest.name_of(boxes[0])}"
+        if buffer not in operands:
+            yield f"{nest.name_of(buffer)} is copied as boxes, which wgmma alone reads, and no contraction takes it so"
     loops = copied_for(nest)
     if prod(loop.extent for loop in loops) > 1 and loops[-1].stages == 1:
         yield f"boxes are copied at {loops[-1].name}, and no pipeline has several under way"
     around = [loop for known in nest.contractions for loop in nest.loops_of(known.statement.axes) if loop.in_order]
     summed = {axis for known in nest.contractions for axis in known.statement.reduced}
-    if nest.pieces is not None or len(nest.contractions) > 1 or any(loop.axis not in summed for loop in around):
+    for loop in around:
+        if loop.axis not in summed:
+            yield f"boxes are copied for one sum, and there is one for each iteration of loop {loop.name}"
+    if nest.pieces is not None or len(nest.contractions) > 1:
         yield "boxes are copied for one sum, and there are several"
     if in_place(nest) or any(exchanged_bytes(nest, statement) for statement in nest.statements):
         yield "threads meet, and the warp that copies boxes does not"

@@ -402,7 +402,13 @@ def test_steps_print_as_they_are_read(text: str) -> None:
         ("tile(i)", "there is no step tile, only split, reorder"),
         ("split(i) -> a, b", "split(i) -> a, b: split takes loop, size"),
         ("bind(i, grid) -> j", "bind(i, grid) -> j: bind makes no loops"),
-        ("pack(a0, registers, stages=2)", "pack(a0, registers, stages=2): pack has no argument stages"),
+        ("split(i, 4) -> a b, c", "'split(i, 4) -> a b, c' is no step such as split(i, 256) -> i0, i1"),
+        (
+            "pack(a0, shared, stages=2)",
+            "pack(a0, shared, stages=2): pack has no argument stages=, only at, inner, pad, swizzle, copy, panel",
+        ),
+        ("unroll(i, by=2)", "unroll(i, by=2): unroll has no argument by=, only those in order"),
+        ("pack(a0, shared, pad=1, pad=2)", "pack(a0, shared, pad=1, pad=2): an argument is given twice"),
     ],
 )
 def test_text_that_is_no_step(text: str, message: str) -> None:
@@ -532,6 +538,10 @@ func.func private @f(%x: memref<2000xf32>, %o: memref<{output}f32>) attributes {
     ("steps", "message"),
     [
         ("split(j, 2) -> a, b", "split(j, 2) -> a, b: there is no loop j, only i"),
+        (
+            "split(i, 6) -> a, b; split(b, 4) -> c, d",
+            "split(b, 4) -> c, d: loop b has 6 iterations inside of loop a, which are no multiple of 4",
+        ),
         ("split(i, 0) -> a, b", "split(i, 0) -> a, b: the size is 0, expected a number from 1 on"),
         ("bind(i, block)", "bind(i, block): a block would have 2000 threads of 1024"),
         ("bind(i, cluster)", "bind(i, cluster): loops are bound to grid, block, warp, lane"),

@@ -311,20 +311,59 @@ def test_what_warpgroups_are_not_for_is_left_to_warps() -> None:
         (", panel=64", ", panel=96", "rows of 128 elements are no panels of 96, which are runs of 16 bytes"),
         ("copy=boxes", "pad=0", "a0 is not copied asynchronously"),
         ("pipeline(ko, 4)", "", "boxes are copied at ko, and no pipeline has several under way"),
-        ("contract(kf, wgmma)", "registers(40, 240)", "66560 registers are more than the 65536 of a multiprocessor"),
+        ("contract(kf, wgmma)", "registers(40, 240)", "66560 registers are more than the 64512"),
+        ("contract(kf, wgmma)", "registers(48, 232)", "65536 registers are more than the 64512"),
         ("contract(kf, wgmma)", "registers(40, 160)", "each thread has 168 registers at first, which"),
         ("contract(kf, wgmma)", "registers(44, 232)", "44 registers are no multiple of 8 from 24 to 256"),
         ("pipeline(ko, 4)", "rotate(ko)", "sums take turns for one statement that follows one product"),
         ("contract(kf, wgmma)", "contract(ku, wgmma)", "wgmma takes 16 neighbours along k, loop ku has 4"),
         ("contract(kf, wgmma)", "", "runs of a0 trade places in shared memory, which only fragments are loaded from"),
+        (
+            "swizzle=8, copy=boxes)",
+            "swizzle=8, copy=async)",
+            "threads copy a0, and a warp of its own copies boxes of a1",
+        ),
+        ("bind(ig, grid)", "", "boxes are copied for one sum, and there is one for each iteration of loop ig"),
     ],
 )
 def test_steps_that_do_not_fit_are_named(old: str, new: str, message: str) -> None:
-    case = product("nn", 128, 128, 256, machine=GPUS["sm_90a"])
-    listed = [re.sub(r"split\(([ij]), \d+\)", r"split(\1, 128)", step) for step in steps(lowered(case))]
+    case = product("nn", 256, 256, 256, machine=GPUS["sm_90a"])
+    listed = tiled_steps(case)
     lowered(case, listed)
     with pytest.raises(ValueError, match=re.escape(message)):
         lowered(case, [changed for step in listed if (changed := step.replace(old, new))])
+
+
+def tiled_steps(case: Case) -> list[str]:
+    """The steps of a product, with tiles of 128 by 128."""
+    return [re.sub(r"split\(([ij]), \d+\)", r"split(\1, 128)", step) for step in steps(lowered(case))]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "message"),
+    [
+        (
+            [],
+            ["pack(a0, fragments)"],
+            "contract(kf, wgmma): a0 is not packed to shared memory, for wgmma to read it there",
+        ),
+        ([], ["pipeline(ko, 3)"], "pipeline(ko, 3): loop ko has 4 stages already"),
+        (
+            [],
+            ["registers(40, 232)", "registers(24, 240)"],
+            "threads that copy and that compute have 40 and 232 registers",
+        ),
+        (["registers(24, 256)"], [], "registers(24, 256): 68608 registers are more than the 64512 that a block begins"),
+        (["resident(2)"], ["registers(40, 232)"], "a multiprocessor holds one block whose threads have different"),
+        (["resident(8)"], [], "resident(8): a multiprocessor holds 32 blocks and 2048 threads at most"),
+        ([], ["resident(2)", "resident(3)"], "resident(3): a multiprocessor is to hold 2 blocks already"),
+    ],
+)
+def test_steps_are_right_when_all_are_done(first: list[str], last: list[str], message: str) -> None:
+    """What a step takes for granted may be otherwise when others follow it."""
+    case = product("nn", 256, 256, 256, machine=GPUS["sm_90a"])
+    with pytest.raises(ValueError, match=re.escape(message)):
+        lowered(case, [*first, *tiled_steps(case), *last])
 
 
 @pytest.mark.gpu
