@@ -20,7 +20,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.iteration_space import Subscript
-from tenon.dialects.ops.contract.windows import Sizes, places, scaled
+from tenon.dialects.ops.contract.windows import Sizes, moved, places, scaled
 from tenon.passes.layout.forms import contracted
 from tenon.passes.machine import Machine
 
@@ -98,7 +98,7 @@ class WeightGradient:
             return tuple([extents[loop] for loop in loops])
 
         return WeightGradient(
-            (operands[0], operands[1]),
+            (operands[0], _up_to_last_window(operands[1], sizes(out), sizes(tap), stride, dilation)),
             (has[0] and bool(batch), has[1] and bool(batch)),
             *(sizes(batch), extents[n], extents[group], sizes((f, c)), sizes(out), sizes(tap), stride, dilation),
         )
@@ -115,6 +115,20 @@ def _steps(place: AffineExpr, out: int, tap: int) -> tuple[int, int] | None:
     subscript = Subscript.of(place)
     factors = subscript.factors
     return (factors[out], factors[tap]) if factors.keys() == {out, tap} and subscript.constant == 0 else None
+
+
+def _up_to_last_window(image: Value, counts: Sizes, window: Sizes, stride: Sizes, dilation: Sizes) -> Value:
+    """The image without what is behind its last window, along dimensions with one window or with windows of one
+    element: a loop by itself is an index there, which must go through all of the operand."""
+    behind = tuple(
+        [
+            (count - 1) * step + (size - 1) * gap + 1 - whole if 1 in (count, size) else 0
+            for whole, count, size, step, gap in zip(
+                image.shape[-len(counts) :], counts, window, stride, dilation, strict=True
+            )
+        ]
+    )
+    return moved(image, (0,) * len(counts), behind)
 
 
 def weight_gradient_by_channels(gradient: WeightGradient, machine: Machine, *, panels: bool) -> Value | None:
@@ -184,8 +198,8 @@ def _in_parts(gradient: WeightGradient, at: int, block: int, part: tuple[int, in
         behind, place = index[number], spatial[number]
         if number == at and is_transposed:
             # The channels of a block come last.
-            moved = len(ahead) + 1
-            order = (*range(moved), *range(moved + 1, value.ndim), moved)
+            axis = len(ahead) + 1
+            order = (*range(axis), *range(axis + 1, value.ndim), axis)
             value, behind, place = ops.transpose(value, permutation=order), (channels,), (*place, last)
         factors.append((value, (*own, of_images, image, group, *behind, *place)))
     total = contracted(d.extents, factors, d.kept(len(kept)))

@@ -278,6 +278,18 @@ def test_gradients_of_windows_that_step(geometry: Geometry, phases: int) -> None
     check(geometry)
 
 
+ONE_WINDOW = [
+    Geometry(8, 1, 16, 32, (7, 7), (4, 4), (4, 4), (1, 1), (0, 0)),
+    Geometry(8, 2, 8, 16, (15, 5), (3, 3), (1, 5), (2, 1), (1, 1)),
+    Geometry(16, 1, 16, 16, (7, 2, 6), (1, 2, 3), (1, 5, 4), (1, 1, 1), (0, 2, 0)),
+]
+
+
+@pytest.mark.parametrize("geometry", ONE_WINDOW)
+def test_gradients_where_an_image_ends_behind_its_only_window(geometry: Geometry) -> None:
+    check(geometry)
+
+
 @pytest.mark.parametrize("depth", [3, 32])
 def test_slices_of_a_padded_image_share_it(depth: int) -> None:
     """Whether vectors run along columns or along filters."""
