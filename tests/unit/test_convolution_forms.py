@@ -290,6 +290,17 @@ def test_gradients_where_an_image_ends_behind_its_only_window(geometry: Geometry
     check(geometry)
 
 
+@pytest.mark.parametrize("low", [42, 0])
+def test_places_that_no_window_of_their_phase_reaches(low: int) -> None:
+    """What is left of the image for such a phase is nothing, on whichever side."""
+    x, weight = np.ones((64, 1, 32, 10), np.float32), np.ones((1, 32, 32, 4), np.float32)
+    result = tenon.transposed_convolution(x, weight, size=(1,), stride=(4,), dilation=(3,), low=(low,))
+    whole = np.zeros(low + 46, np.float32)
+    for tap in range(4):
+        whole[3 * tap : 3 * tap + 37 : 4] += 32
+    np.testing.assert_array_equal(result, np.broadcast_to(whole[low], result.shape))
+
+
 @pytest.mark.parametrize("depth", [3, 32])
 def test_slices_of_a_padded_image_share_it(depth: int) -> None:
     """Whether vectors run along columns or along filters."""

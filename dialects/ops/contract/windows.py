@@ -143,16 +143,23 @@ class Windows:
 
 
 def moved(x: Value, low: Sizes, high: Sizes, value: float = 0.0) -> Value:
-    """`x` with `value` before and behind its last dimensions; a negative size leaves out as many elements instead."""
+    """`x` with `value` before and behind its last dimensions; a negative size leaves out as many elements instead, of
+    `x` and then of what is on its other side."""
     kept = (0,) * (x.ndim - len(low))
     low, high = (*kept, *low), (*kept, *high)
     if min((*low, *high), default=0) < 0:
-        starts = tuple([max(-before, 0) for before in low])
-        ends = [size - max(-behind, 0) for size, behind in zip(x.shape, high, strict=True)]
-        limits = tuple([max(start, end) for start, end in zip(starts, ends, strict=True)])
+        along = [_cut(*each) for each in zip(x.shape, low, high, strict=True)]
+        starts, limits, low, high = (tuple(column) for column in zip(*along, strict=True))
         x = ops.slice(x, starts=starts, limits=limits)
-        low, high = tuple([max(size, 0) for size in low]), tuple([max(size, 0) for size in high])
     return ops.pad(x, low=low, high=high, value=value) if any((*low, *high)) else x
+
+
+def _cut(size: int, low: int, high: int) -> tuple[int, int, int, int]:
+    """Where a dimension of `size` starts and ends once it is cut, and what is before and behind it then."""
+    start, limit = max(-low, 0), size - max(-high, 0)
+    if (low >= 0 and high >= 0) or limit > start:
+        return start, limit, max(low, 0), max(high, 0)
+    return 0, 0, 0, max(low + size + high, 0)
 
 
 def stepped(x: Value, axis: int, start: int, step: int, count: int) -> Value:
