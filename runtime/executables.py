@@ -66,15 +66,16 @@ class Executable(Protocol):
 _executables: BoundedCache[Executable] = BoundedCache(256)
 
 
-def executable(module: ModuleOp, device: str, name: str = "main") -> Executable:
-    """The executable of a module at any stage: from this process, from the disk cache, or made now."""
+def executable(module: ModuleOp, device: str, name: str = "main", said: str | None = None) -> Executable:
+    """The executable of a module at any stage: from this process, from the disk cache, or made now. `said` is the
+    module's digest, where that is known."""
     kind_of_device = kind_of(checked_device(device))
     with collection_paused():
         if knobs.interpret:
             return InterpretedExecutable(module)
         target = _architecture(device)
         options = lower.options(kind_of_device, target, module)
-        key = _key(module, kind_of_device, options, target)
+        key = _key(module, kind_of_device, options, target, said)
         # With a folder for the IR, every pass has to run once more so that its result can be written there.
         kind = key, device, knobs.check_memory, knobs.cuda_graphs, knobs.cuda_sync
         known = _executables.get(kind) if knobs.dump_ir is None else None
@@ -99,8 +100,10 @@ def _architecture(device: str) -> str | None:
     return architecture(ordinal_of(device))
 
 
-def _key(module: ModuleOp, device: str, options: LoweringOptions, architecture: str | None) -> str:
-    said = digest(module)
+def _key(
+    module: ModuleOp, device: str, options: LoweringOptions, architecture: str | None, said: str | None = None
+) -> str:
+    said = said or digest(module)
     return cache.key(said, _meaning(module, said, device, options), device, _target_key(device, options, architecture))
 
 

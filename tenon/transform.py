@@ -17,7 +17,7 @@ from tenon.dialects.types.types import element_type, is_float
 from tenon.passes.transform.differentiate import gradients
 from tenon.runtime.arguments.arguments import Parameters, as_array, face_of, is_array, traced_face_of
 from tenon.runtime.arguments.tree import Structure, describe, flatten, paths, unflatten
-from tenon.runtime.retrace import TracedCall
+from tenon.runtime.retrace import TracedCall, TracedFunction
 from tenon.runtime.tracing.trace import traced
 from tenon.runtime.tracing.watch import watch
 
@@ -109,7 +109,7 @@ def at_once(transformed: Callable[..., Any]) -> Callable[..., Any]:
     What it reads besides its arguments is read anew, so nothing of a former call is left but the compiled code, which
     is found by its IR.
     """
-    parameters = Parameters(transformed)
+    traced_function = TracedFunction(transformed)
 
     @functools.wraps(transformed)
     @shows_user_frames
@@ -118,8 +118,8 @@ def at_once(transformed: Callable[..., Any]) -> Callable[..., Any]:
             face = traced_face_of(args, kwargs)
             return transformed(*args, **kwargs) if face is None else face(transformed, args, kwargs)
         if (face := face_of(flatten((args, kwargs))[0])) is not None:
-            return face(wrapper, args, kwargs)
-        return TracedCall(parameters, args, kwargs).run()
+            return face(traced_function, args, kwargs)
+        return traced_function.trace(args, kwargs).run()
 
     return wrapper
 

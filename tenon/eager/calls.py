@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from tenon.dialects.support.donation import is_donated
 from tenon.dialects.support.forking import new_lock
 from tenon.eager.backward import array_type_of, trace_types
 from tenon.eager.modes import MODE, run_waiting
-from tenon.eager.recording import Around, Stored, as_operands, call_of, reads_noted, record, wants_gradient
+from tenon.eager.recording import Around, Stored, as_operands, call_of, record, wants_gradient
 from tenon.eager.residuals import Program, inlined, program_of
 from tenon.eager.tape import Call, Operand, Saved, Type, type_of
 from tenon.runtime.arguments.arguments import Static, is_array
@@ -31,25 +31,29 @@ from tenon.runtime.knobs import knobs
 from tenon.runtime.reads.guards import Guards
 from tenon.runtime.reads.programs import Programs
 from tenon.runtime.reads.reading import Reading
+from tenon.runtime.retrace import TracedFunction
 from tenon.runtime.store.module_digest import digest
+from tenon.runtime.tracing.trace import Captures
 
 
-def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`function`, which runs on arrays and in traces, of arguments of which some are tensors; so are its results."""
+def call_function(
+    kind: type[Any], function: JitFunction | TracedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """`function` of arguments of which some are tensors; so are its results."""
     run_waiting()
-    leaves, structure = flatten(
-        function.parameters.marked(args, kwargs) if isinstance(function, JitFunction) else (args, kwargs)
-    )
+    if isinstance(function, TracedFunction):
+        return _call_traced(kind, function, args, kwargs)
+    leaves, structure = flatten(function.parameters.marked(args, kwargs))
     arrays = [leaf._array if isinstance(leaf, Stored) else leaf for leaf in leaves]
     noted = None
     if wants_gradient(leaves):
-        if isinstance(function, JitFunction) and function.device != "cpu":
+        if function.device != "cpu":
             raise TypeError(
                 f"{function.name}: runs on {function.device}, where nothing is recorded for backward(), and an "
                 "argument requires a gradient; take gradients in the function (tenon.value_and_grad), or call it in "
                 "tenon.no_grad()"
             )
-        if isinstance(function, JitFunction) and "out" in kwargs and function.parameters.take_out:
+        if "out" in kwargs and function.parameters.take_out:
             raise TypeError(
                 f"{function.name}: results that are written to out= are not recorded, and an argument requires a "
                 "gradient; call it without out, or in tenon.no_grad()"
@@ -58,15 +62,12 @@ def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any
         keeping = _keeping(function, arrays, structure, noted)
         if keeping is not None and keeping.program is not None:
             return keeping.run(keeping.program, kind, noted)
-        if isinstance(function, JitFunction) and function.parameters.donated:
+        if function.parameters.donated:
             # The memory of what a gradient may need is not given away.
             flags = function.parameters.donations(structure)
             arrays = [np.array(a) if flag and is_array(a) else a for a, flag in zip(arrays, flags, strict=True)]
-    with reads_noted(MODE.records and not isinstance(function, JitFunction)) as reads:
-        given, named = _arguments(function, structure, arrays)
-        result = function(*given, **named)
-    if reads.gradients and noted is None:
-        noted = _operands(leaves, arrays)
+    given, named = _arguments(function, structure, arrays)
+    result = function(*given, **named)
     for leaf in leaves:
         if isinstance(leaf, Stored) and is_donated(leaf._array):
             leaf._own_memory().change()
@@ -78,8 +79,26 @@ def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any
         new = [m for m, array in zip(made, found, strict=True) if id(array) not in own]
         operands = [noted[i] for i in data]
         types = [array_type_of(type_of(saved)) for _, saved in operands]
-        call, around = _call(function, arrays, structure, data, types)
-        record(call, [*operands, *around], new)
+        record(_call(function, arrays, structure, data, types), operands, new)
+    return unflatten(shape, made)
+
+
+def _call_traced(kind: type[Any], function: TracedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The same for a function that is traced at each call: what runs is what is recorded, with what it reads besides
+    its arguments, as that is now, as further operands."""
+    leaves, structure = flatten((args, kwargs))
+    arrays = [leaf._array if isinstance(leaf, Stored) else leaf for leaf in leaves]
+    noted = _operands(leaves, arrays) if wants_gradient(leaves) else None
+    around = Around() if MODE.records else Captures()
+    given, named = unflatten(structure, arrays)
+    call = function.trace(given, named, around)
+    result, shape = flatten(call.run())
+    made = [kind._new(np.asarray(array)) for array in result]
+    if isinstance(around, Around) and (noted is not None or around.has_tensors):
+        noted = noted or _operands(leaves, arrays)
+        operands = [operand for operand, leaf in zip(noted, leaves, strict=True) if is_array(leaf)]
+        recorded = call_of(call.name, ("inlined", call.digest), inlined(call.module))
+        record(recorded, [*operands, *around.operands()], made)
     return unflatten(shape, made)
 
 
@@ -90,12 +109,10 @@ def _operands(leaves: Sequence[Any], arrays: Sequence[Any]) -> list[Operand]:
 
 
 def _arguments(
-    function: Callable[..., Any], structure: Structure, leaves: Sequence[Any]
+    function: JitFunction, structure: Structure, leaves: Sequence[Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a call that these leaves make up."""
     args, kwargs = unflatten(structure, leaves)
-    if not isinstance(function, JitFunction):
-        return args, kwargs
     return function._frozen.removed(*function.parameters.unmarked(args, kwargs))
 
 
@@ -156,12 +173,11 @@ def _recorded(function: JitFunction) -> _Recorded:
 
 
 def _keeping(
-    function: Callable[..., Any], arrays: Sequence[Any], structure: Structure, noted: Sequence[Operand]
+    function: JitFunction, arrays: Sequence[Any], structure: Structure, noted: Sequence[Operand]
 ) -> _Keeping | None:
-    """What runs for a function of `jit`, so that what its gradient reads is kept; `None` for other functions, and for
-    arguments of which some have rules of their own: integers, floats beside f64, arrays that are not in row-major
-    order."""
-    if not isinstance(function, JitFunction) or not function.is_plain or checks_gradients() or knobs.check_results:
+    """What runs so that what the gradient reads is kept; `None` for arguments of which some have rules of their own:
+    integers, floats beside f64, arrays that are not in row-major order."""
+    if not function.is_plain or checks_gradients() or knobs.check_results:
         return None
     data: list[int] = []
     types: list[tuple[bool, Type]] = []
@@ -189,45 +205,27 @@ def _keeping(
 
 
 def _call(
-    function: Callable[..., Any],
-    arrays: Sequence[Any],
-    structure: Structure,
-    data: Sequence[int],
-    types: Sequence[Type],
-) -> tuple[Call, list[Operand]]:
-    """What was called, as it was traced now: what the function reads besides its arguments counts as it is. Also what
-    it reads as further operands, which is nothing for a function of `jit`."""
-    key: Hashable = None
-    if isinstance(function, JitFunction):
-        others = tuple([_key_of(leaf) for i, leaf in enumerate(arrays) if i not in data])
-        kinds = tuple([type(arrays[i]) for i in data])
-        key = (structure, others, tuple(types), kinds, autocast_element(), generation())
-        known, guards = _recorded(function).calls.get(key) or (None, None)
-        if known is not None and (guards is None or guards.hold()):
-            return known, []
-
-    around = Around()
-    module, _, guards = _traced(function, arrays, structure, data, types, around)
+    function: JitFunction, arrays: Sequence[Any], structure: Structure, data: Sequence[int], types: Sequence[Type]
+) -> Call:
+    """What was called, as it was traced now: what the function reads besides its arguments counts as it is."""
+    others = tuple([_key_of(leaf) for i, leaf in enumerate(arrays) if i not in data])
+    kinds = tuple([type(arrays[i]) for i in data])
+    key = (structure, others, tuple(types), kinds, autocast_element(), generation())
+    known, guards = _recorded(function).calls.get(key) or (None, None)
+    if known is not None and (guards is None or guards.hold()):
+        return known
+    module, _, guards = _traced(function, arrays, structure, data, types)
     call = call_of(getattr(function, "__name__", "function"), ("inlined", digest(module)), inlined(module))
-    if isinstance(function, JitFunction):
-        _recorded(function).calls[key] = call, guards
-    return call, around.operands()
+    _recorded(function).calls[key] = call, guards
+    return call
 
 
 def _traced(
-    function: Callable[..., Any],
-    arrays: Sequence[Any],
-    structure: Structure,
-    data: Sequence[int],
-    types: Sequence[Type],
-    around: Around | None = None,
+    function: JitFunction, arrays: Sequence[Any], structure: Structure, data: Sequence[int], types: Sequence[Type]
 ) -> tuple[ModuleOp, Structure, Guards | None]:
-    """The function as IR, of those leaves that are data, the structure of its result, and what must hold for that.
-
-    What a function of `jit` reads besides is constant in it; what others do is noted in `around`.
-    """
-    others = [leaf for i, leaf in enumerate(arrays) if i not in data]
-    reading = Reading(function, others, structure) if isinstance(function, JitFunction) else None
+    """The function as IR, of those leaves that are data, the structure of its result, and what must hold for that: what
+    it reads besides is constant in it."""
+    reading = Reading(function, [leaf for i, leaf in enumerate(arrays) if i not in data], structure)
 
     def on_values(*values: Value) -> Any:
         leaves = [*arrays]
@@ -237,6 +235,5 @@ def _traced(
         args, kwargs = _arguments(function, structure, leaves)
         return function(*args, **kwargs)
 
-    captures = around if reading is None else reading.captures
-    made = trace_types(on_values, types, captures=captures, is_for_later=reading is not None)
-    return made.module, made.result, None if reading is None else reading.guards()
+    made = trace_types(on_values, types, captures=reading.captures, is_for_later=True)
+    return made.module, made.result, reading.guards()

@@ -4,15 +4,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tenon.dialects.definition.autocast import as_autocast, lowered
-from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.promotion import AdoptingFloat, exact
 from tenon.dialects.definition.registry import generation
 from tenon.dialects.definition.signature import flat, map_grouped
@@ -48,6 +45,11 @@ class Around(Captures):
         self._tensors.append((tensor, array, value))
         return value
 
+    @property
+    def has_tensors(self) -> bool:
+        """Whether tensors that require a gradient are among it."""
+        return bool(self._tensors)
+
     def operands(self) -> list[Operand]:
         """What the tape keeps of the inputs, in their order."""
         sources = {id(array): tensor for tensor, array, _ in self._tensors}
@@ -57,45 +59,17 @@ class Around(Captures):
         ]
 
 
-class Reads:
-    """What the function of values that runs on arrays reads from around it."""
-
-    gradients = False
-    """Whether tensors that require a gradient were among it."""
-
-
-class _Reading(threading.local):
-    reads: Reads | None = None
-
-
-_READING = _Reading()
-
-
-@contextmanager
-def reads_noted(are_noted: bool) -> Generator[Reads]:
-    """In the block, functions of values may read tensors that require a gradient, if `are_noted`: the call that runs is
-    one on the tape then."""
-    reads, before = Reads(), _READING.reads
-    _READING.reads = reads if are_noted else None
-    try:
-        yield reads
-    finally:
-        _READING.reads = before
-
-
 def read_around(tensor: Stored) -> Value:
-    """What stands for a tensor that requires a gradient in a function of values that reads it from around it."""
+    """What stands for a tensor that requires a gradient in a function of values that reads it from around it. Raises
+    `TracedValueError` where the call of that function is not one on the tape."""
     point = insertion_point()
     if isinstance(point, TracingPoint) and isinstance(point.captures, Around):
         return point.captures.value_of_tensor(tensor)
-    if _READING.reads is None:
-        raise TracedValueError(
-            f"a tensor of shape {tensor._array.shape} that requires a gradient is read from around a function of "
-            "arrays, whose result would have no gradient for it; call the function on tensors, give this one as an "
-            "argument, or detach() it"
-        )
-    _READING.reads.gradients = True
-    return to_value(tensor._array)
+    raise TracedValueError(
+        f"a tensor of shape {tensor._array.shape} that requires a gradient is read from around a function of "
+        "arrays, whose result would have no gradient for it; call the function on tensors, give this one as an "
+        "argument, or detach() it"
+    )
 
 
 class Stored:

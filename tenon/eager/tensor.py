@@ -257,7 +257,7 @@ class Tensor(Familiar):
         return self
 
     @classmethod
-    def __tenon_call__(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def __tenon_call__(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a compiled or transformed function, of whose arguments some are tensors."""
         return call_function(cls, function, args, kwargs)
 

@@ -119,3 +119,35 @@ def test_functions_of_jit_take_them_as_arguments_alone(requires_grad: bool, of_t
     x = tenon.tensor(X, requires_grad=True) if of_tensors else X
     with pytest.raises(TypeError, match=r"a tensor of shape \(4, 4\) is read from around a function of jit"):
         tenon.jit(lambda x: x @ around)(x)
+
+
+CALLS: dict[str, Callable[[Any, Any], Any]] = {
+    "checkpoint": lambda f, x: tenon.checkpoint(f)(x),
+    "vmap": lambda f, x: tenon.vmap(f)(x),
+    "scan": lambda f, x: tenon.scan(lambda total, row: (total, f(row)), x[0], x)[1],
+    "grad": lambda f, x: tenon.grad(lambda x: f(x).sum())(x),
+}
+
+
+@pytest.mark.parametrize("of_parameter", [False, True])
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_what_runs_is_what_is_recorded(call: Callable[[Any, Any], Any], of_parameter: bool) -> None:
+    """The function is traced once for both, also where only what it reads from around it has gradients."""
+    traced = 0
+    w = tenon.tensor(np.float32(2), requires_grad=of_parameter)
+
+    def cube(x: Any) -> Any:
+        nonlocal traced
+        traced += 1
+        return w * x**3
+
+    x = tenon.tensor(W, requires_grad=not of_parameter)
+    result = call(cube, x)
+    assert traced == 1
+    is_slope = call is CALLS["grad"]
+    np.testing.assert_allclose(result.detach().numpy(), 6 * W**2 if is_slope else 2 * W**3, rtol=1e-5)
+    result.sum().backward()
+    if of_parameter:
+        np.testing.assert_allclose(w.grad.numpy(), (3 * W**2 if is_slope else W**3).sum(), rtol=1e-4)
+    else:
+        np.testing.assert_allclose(x.grad.numpy(), 12 * W if is_slope else 6 * W**2, rtol=1e-4)
