@@ -42,8 +42,8 @@ SUMS = 64
 QUERIES = 128
 """Rows of a block of two warpgroups."""
 PIECE = 128 * 64
-"""Elements of an operand in a piece: a thread then holds its scores and the sums of the second product in as few
-registers as let a multiprocessor have two blocks."""
+"""Elements of an operand in a piece: a thread then has so few scores and sums of the second product that two blocks can
+run beside each other."""
 PANEL, MOST = 64, 128
 """Elements of 2 bytes of a row of shared memory that warpgroups read, and of the rows that they multiply, at most."""
 LEAST = 64
