@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, linalg, scf, tensor
@@ -45,12 +46,13 @@ class WriteUpdatesPass(ModulePass):
         functions = [function for function in op.body.block.ops if isinstance(function, func.FuncOp)]
         kernels = {function.sym_name.data: function for function in functions if "kernel" in function.attributes}
         replacing = {name: found for name, kernel in kernels.items() if (found := _Replacement.of(kernel)) is not None}
+        made = _Made(kernels, {function.sym_name.data for function in functions}, {})
         joined = False
         for function in functions:
             if function.sym_name.data not in kernels and replacing:
                 for call in [inner for inner in function.walk() if isinstance(inner, func.CallOp)]:
                     replacement = replacing.get(call.callee.string_value())
-                    joined |= replacement is not None and _join(call, replacement, kernels)
+                    joined |= replacement is not None and _join(call, replacement, made)
         if joined:
             called = {inner.callee.string_value() for inner in op.walk() if isinstance(inner, func.CallOp)}
             for name, kernel in kernels.items():
@@ -93,38 +95,61 @@ class _Replacement:
             return None
         if whole.block is not part.block or list(read.indices) != indices or _shape(whole) == _shape(part):
             return None
+        if len(insert.indices) != len(indices):
+            return None  # the part has fewer dimensions
         starts = [_start(place, index) for place, index in zip(insert.indices, indices, strict=True)]
         if [constant_int(loop.ub) for loop in loops] != list(_shape(part)) or None in starts:
             return None
         return _Replacement(whole.index, part.index, tuple([start or 0 for start in starts]))
 
 
-def _join(call: func.CallOp, replacement: _Replacement, kernels: dict[str, func.FuncOp]) -> bool:
+@dataclass(frozen=True)
+class _Made:
+    """The kernels that there are, the names of all functions, and the kernels that were made of two."""
+
+    kernels: dict[str, func.FuncOp]
+    names: set[str]
+    joined: dict[tuple[str, str, tuple[int, ...]], str]
+
+    def into(
+        self, kernel: func.FuncOp, replacing: str, starts: Sequence[int], own: tuple[int, ...], whole: SSAValue
+    ) -> str | None:
+        """The name of the kernel that does what `kernel` and then that named `replacing` do; `None` if none can. See
+        `_kernel_into`."""
+        key = kernel.sym_name.data, replacing, own
+        if key not in self.joined:
+            assert isinstance(whole.type, TensorType)
+            assert kernel.parent is not None
+            new = _kernel_into(kernel, starts, own, whole.type)
+            if new is None:
+                return None
+            said = "_".join([kernel.sym_name.data, "into", replacing, *map(str, own)])
+            name = next(name for n in count() if (name := said if n == 0 else f"{said}_{n}") not in self.names)
+            new.sym_name = StringAttr(name)
+            kernel.parent.insert_op_after(new, kernel)
+            self.kernels[name] = new
+            self.names.add(name)
+            self.joined[key] = name
+        return self.joined[key]
+
+
+def _join(call: func.CallOp, replacement: _Replacement, made: _Made) -> bool:
     """Let one call compute the part that `call` replaces and write it; false where that cannot be."""
     whole, part = call.operands[replacement.whole], call.operands[replacement.part]
     computed = part.owner
     if not isinstance(computed, func.CallOp) or computed.parent is not call.parent or len(computed.results) != 1:
         return False
-    kernel = kernels.get(computed.callee.string_value())
+    kernel = made.kernels.get(computed.callee.string_value())
     if kernel is None or not part.has_one_use() or (place := _place(computed, call, whole)) is None:
         return False
-    own = [number for number, operand in enumerate(computed.operands) if operand is whole]
+    own = tuple([number for number, operand in enumerate(computed.operands) if operand is whole])
     if any(
         operand is not whole and without_reshapes(operand) is without_reshapes(whole) for operand in computed.operands
     ):
         return False  # it is read in another order
-    name = f"{kernel.sym_name.data}_into_{call.callee.string_value()}"
-    if own:
-        name += f"_{'_'.join(map(str, own))}"
-    if name not in kernels:
-        assert isinstance(whole.type, TensorType)
-        new = _kernel_into(kernel, replacement.starts, own, whole.type)
-        if new is None:
-            return False
-        new.sym_name = StringAttr(name)
-        assert kernel.parent is not None
-        kernel.parent.insert_op_after(new, kernel)
-        kernels[name] = new
+    name = made.into(kernel, call.callee.string_value(), replacement.starts, own, whole)
+    if name is None:
+        return False
     operands = [operand for operand in computed.operands if operand is not whole]
     joined = func.CallOp(name, [*operands, whole], call.result_types)
     joined.location = computed.location
@@ -170,9 +195,9 @@ def _kernel_into(
     space, sizes = IterationSpace.of(op), _shape(op.results[0])
     if any(isinstance(size, Size) for size in (*space.extents, *whole.get_shape())):
         return None
-    count = len(space.extents)
+    loops = len(space.extents)
     spare = [loop for loop, extent in enumerate(space.extents) if extent == 1 and loop not in _loops(space.results[0])]
-    single = spare[0] if spare else count
+    single = spare[0] if spare else loops
     places = [
         _shifted(place, start, single, is_whole=size == around)
         for place, start, size, around in zip(space.results[0].results, starts, sizes, whole.get_shape(), strict=True)
@@ -186,7 +211,7 @@ def _kernel_into(
                 return None
             inputs[use.index], reads[use.index] = argument, places
     told = {place.position for part in (*reads, places) for place in part if isinstance(place, AffineDimExpr)}
-    extents = [*space.extents, 1] if any(_uses(place, count) for place in places) else list(space.extents)
+    extents = [*space.extents, 1] if any(_uses(place, loops) for place in places) else list(space.extents)
     body = op.body.block
     with inserting(InsertionPoint(block, op)):
         for loop in [loop for loop in range(len(extents)) if loop not in told]:
