@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,16 +103,26 @@ def _by_element(args: tuple[Any, ...], settings: dict[str, Any], names: tuple[st
     return given if len(given) == len(names) + 1 and hasattr(given[1], "shape") else None
 
 
-def _lengths(given: Any, size: int, axis: int) -> list[int]:
+def _lengths(given: Any, size: Any, axis: int) -> list[int]:
     """The lengths of the parts of an axis of `size` elements, of what `split` is given."""
-    if hasattr(given, "__index__"):
-        length = int(given.__index__())
+    try:
+        whole = int(size)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"split: axis {axis} has the size {size}, which is known at launch only; take slices"
+        ) from None
+    is_one = hasattr(given, "__index__") and not getattr(given, "shape", ())
+    try:
+        lengths = [index(length) for length in ([given] if is_one else given)]
+    except TypeError:
+        raise TypeError(f"split: {given!r:.60} is neither the size of parts nor a sequence of sizes") from None
+    if is_one:
+        (length,) = lengths
         if length < 1:
             raise ValueError(f"split: the size of parts is {length} where 1 or more is needed")
-        return [min(length, size - start) for start in range(0, max(size, 1), length)]
-    lengths = [int(length) for length in given]
-    if min(lengths, default=0) < 0 or sum(lengths) != size:
-        raise ValueError(f"split: parts of the sizes {lengths} do not make up axis {axis}, of {size} elements")
+        return [min(length, whole - start) for start in range(0, max(whole, 1), length)]
+    if min(lengths, default=0) < 0 or sum(lengths) != whole:
+        raise ValueError(f"split: parts of the sizes {lengths} do not make up axis {axis}, of {whole} elements")
     return lengths
 
 

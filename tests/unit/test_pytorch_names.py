@@ -105,6 +105,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "chunk": (lambda t, x: t.chunk(x, 3, dim=1), (X,)),
     "split, sizes": (lambda t, x: x.split((1, 3), dim=1), (X,)),
     "split, size": (lambda t, x: x.split(3, -1), (X,)),
+    "split, array": (lambda t, x: x.split([1, 3] if t is torch else np.array([1, 3]), 1), (X,)),
     "split, one": (lambda t, x: x.split(2), (B,)),
     "chunk, method": (lambda t, x: x.chunk(2, -1), (B,)),
     "unbind": (lambda t, x: t.unbind(x, 1), (X,)),
