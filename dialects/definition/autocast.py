@@ -130,6 +130,15 @@ def like_autocast(cls: type[DeclaredOp], operands: Sequence[Any], low: Attribute
     return list(map_grouped(stand_in, operands))
 
 
+def beside_product(value: Any, product: Any) -> Any:
+    """What is added to a product: in its dtype, where that is the low precision of `autocast`."""
+    low = autocast_element()
+    if low is None or value is None or is_literal(value) or isinstance(value, Size):
+        return value
+    is_wider = own_element(value, "add") == f32 and own_element(product, "add") == low
+    return ops.cast(value, dtype=low) if is_wider else value
+
+
 def _target(cls: type[DeclaredOp], value: Any, low: Attribute) -> Attribute | None:
     """The dtype that an operand is converted to; `None` where it stays as it is."""
     if value is None or is_literal(value) or isinstance(value, Size | AdoptingFloat):
@@ -138,4 +147,4 @@ def _target(cls: type[DeclaredOp], value: Any, low: Attribute) -> Attribute | No
     return target if own_element(value, cls.name) in source else None
 
 
-__all__ = ["as_autocast", "autocast", "autocast_element", "like_autocast", "lowered", "precision"]
+__all__ = ["as_autocast", "autocast", "autocast_element", "beside_product", "like_autocast", "lowered", "precision"]

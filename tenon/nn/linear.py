@@ -12,6 +12,13 @@ from tenon.nn.init import Seed, generator_of, uniform
 from tenon.nn.module import Array, Module
 
 
+def _biased(product: Array, bias: Any) -> Array:
+    """The sum, in the dtype of the product, which autocast may have made smaller."""
+    if bias is None:
+        return product
+    return tenon.add(product, bias if bias.dtype == product.dtype else tenon.cast(bias, dtype=product.dtype))
+
+
 class Linear(Module):
     """`x @ weight.T + bias` over the last axis: (…, `in_features`) to (…, `out_features`).
 
@@ -34,10 +41,7 @@ class Linear(Module):
         self.bias: Array = uniform(generator, (out_features,), in_features, dtype) if bias else None
 
     def forward(self, x: Array) -> Array:
-        product, bias = tenon.matmul(x, tenon.transpose(self.weight)), self.bias
-        if bias is not None and bias.dtype != product.dtype:  # which autocast may have made smaller
-            bias = tenon.cast(bias, dtype=product.dtype)
-        return product if bias is None else tenon.add(product, bias)
+        return _biased(tenon.matmul(x, tenon.transpose(self.weight)), self.bias)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
@@ -66,8 +70,7 @@ class Bilinear(Module):
         self.bias: Array = uniform(generator, (out_features,), in1_features, dtype) if bias else None
 
     def forward(self, x: Array, y: Array) -> Array:
-        result = tenon.einsum("...i,oij,...j->...o", x, self.weight, y)
-        return result if self.bias is None else result + self.bias
+        return _biased(tenon.einsum("...i,oij,...j->...o", x, self.weight, y), self.bias)
 
     def extra_repr(self) -> str:
         return (

@@ -52,11 +52,12 @@ def _affine(x: Array, weight: Array, bias: Any) -> Array:
 
 
 def _next(cell: str, of_x: Array, state: State, weights: dict[str, Array]) -> State:
-    """The state after `state`, for what the input gives to the gates."""
+    """The state after `state`, in its dtypes whatever autocast makes of products, for what the input gives to the
+    gates."""
     made = _CELLS[cell](of_x, _affine(state[0], weights["weight_hh"], weights.get("bias_hh")), state)
     if "weight_hr" in weights:
         made = (made[0] @ tenon.transpose(weights["weight_hr"]), *made[1:])
-    return made
+    return tuple([tenon.cast(new, dtype=old.dtype) for new, old in zip(made, state, strict=True)])
 
 
 @tenon.jit

@@ -76,6 +76,10 @@ SQUARE = np.ones((2, 2), np.float32)
         (lambda x: x @ x, np.float32, np.float16),
         (lambda x: tenon.conv1d(x.reshape((1, 2, 2)), x.reshape((2, 2, 1))), np.float32, np.float16),
         (lambda x: tenon.einsum("ij,jk->ki", x, x), np.float32, np.float16),
+        (lambda x: tenon.linear(x, x, x[0]), np.float32, np.float16),
+        (lambda x: tenon.addmm(x[0], x, x, alpha=2), np.float32, np.float16),
+        (lambda x: tenon.addmm(x.astype("f64"), x, x), np.float32, np.float64),
+        (lambda x: nn.Bilinear(2, 2, 3)(x, x), np.float32, np.float16),
         (lambda x: x @ x, np.float64, np.float64),
         (tenon.exp, np.float16, np.float32),
         (tenon.sum, np.float16, np.float32),
@@ -129,6 +133,25 @@ def test_attention_trains() -> None:
     expected: dict[str, Any] = {name: parameter.grad for name, parameter in theirs.named_parameters()}
     for name, parameter in own.named_parameters():
         np.testing.assert_allclose(parameter.grad, expected[name], atol=0.02, err_msg=name)
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+@pytest.mark.parametrize(("name", "settings"), [("RNN", {}), ("LSTM", {"proj_size": 3}), ("GRU", {})])
+def test_recurrent_layers_train(name: str, settings: dict[str, Any]) -> None:
+    """Their states keep the dtype that they begin with."""
+    theirs, own = getattr(torch.nn, name)(8, 4, **settings), getattr(nn, name)(8, 4, **settings).requires_grad_()
+    own.load_state_dict(theirs.state_dict())
+    x = GENERATOR.standard_normal((5, 2, 8)).astype(np.float32)
+    expected = theirs(torch.tensor(x))[0]
+    expected.square().mean().backward()
+    with tenon.autocast("bf16"):
+        result, last = own(tenon.tensor(x))
+    (result * result).mean().backward()
+    assert {result.dtype, *[state.dtype for state in (last if name == "LSTM" else (last,))]} == {np.dtype(np.float32)}
+    np.testing.assert_allclose(result.detach(), expected.detach(), atol=0.02)
+    for own_parameter, parameter in zip(own.parameters(), theirs.parameters(), strict=True):
+        assert own_parameter.grad.dtype == np.float32
+        np.testing.assert_allclose(own_parameter.grad, parameter.grad, atol=0.02)
 
 
 def test_where_it_holds() -> None:

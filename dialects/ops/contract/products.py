@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.autocast import beside_product
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.registry import tensor_function
@@ -84,6 +85,7 @@ def inner(x: Any, y: Any) -> Any:
 
 
 def _sum(x: Any, beta: float, product: Any, alpha: float) -> Any:
+    x = beside_product(x, product)
     product = product if alpha == 1 else ops.multiply(product, alpha)
     return product if beta == 0 else ops.add(x if beta == 1 else ops.multiply(x, beta), product)
 
@@ -127,7 +129,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     """
     weight = shaped(weight)
     found = ops.matmul(x, ops.transpose(weight) if weight.ndim == 2 else weight)
-    return found if bias is None else ops.add(found, bias)
+    return found if bias is None else ops.add(found, beside_product(bias, found))
 
 
 @tensor_function
