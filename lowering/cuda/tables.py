@@ -264,7 +264,7 @@ __device__ __forceinline__ float tn_tanh_approximate(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(fabsf(x) * 2.88539008f));
   float square = x * x, large = fmaf(-2.0f, tn_reciprocal_approximate(power + 1.0f), 1.0f);
   float small = fmaf(x, square * fmaf(square, 0.133333333f, -0.333333333f), x);
-  return fabsf(x) < 0.15f ? small : copysignf(large, x);
+  return copysignf(fabsf(x) < 0.15f ? small : large, x);  // the sum of -0 and 0 is 0
 }
 #else
 __device__ __forceinline__ tn_bf16 tn_f32_to_bf16(float x) {  // to nearest, ties to even

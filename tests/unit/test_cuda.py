@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -23,6 +25,7 @@ import tenon
 from tenon.lowering.cuda.approximate_rounded import ApproximateRoundedPass
 from tenon.lowering.cuda.emit_cuda import EmissionError, emit_cuda
 from tenon.lowering.cuda.map_to_grid import MapToGridPass
+from tenon.lowering.cuda.tables import PRELUDE
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import lower
 from tenon.passes.machine import GPUS
@@ -331,6 +334,35 @@ def test_what_is_rounded_is_found_in_linear_time() -> None:
     module = parse(text)
     ApproximateRoundedPass().apply(Context(), module)
     assert str(module).count("fastmath<afn>") == 2
+
+
+@needs_compiler
+def test_approximated_tangent_on_the_host(tmp_path: Path) -> None:
+    """By its formula, with the host's power of two: of all bf16 within 0.51 ULP, with the sign of 0."""
+    start = PRELUDE.index("__device__ __forceinline__ float tn_tanh_approximate(float x) {\n")
+    text = PRELUDE[start : PRELUDE.index("\n}", start) + 2]
+    formula, replaced = re.subn(r"asm\(.*\);", "power = exp2f(fabsf(x) * 2.88539008f);", text)
+    assert replaced == 1
+    lines = [
+        "#include <math.h>",
+        "#define __device__",
+        "#define __forceinline__ static inline",
+        "static float tn_reciprocal_approximate(float x) { return 1.0f / x; }",
+        formula,
+        "void tangents(float *x, int n) { for (int i = 0; i < n; ++i) x[i] = tn_tanh_approximate(x[i]); }",
+    ]
+    library = tmp_path / "tangents.so"
+    command = [str(COMPILER), "-x", "c", "-shared", "-fPIC", "-", "-o", str(library), "-lm"]
+    subprocess.run(command, input="\n".join(lines), text=True, check=True)
+    bits = np.arange(1 << 16, dtype=np.uint32)
+    x = (bits[bits % (1 << 15) <= 0x7F80] << 16).view(np.float32)  # up to infinity
+    expected, found = np.tanh(x.astype(np.float64)), np.append(x, np.float32(np.nan))
+    ctypes.CDLL(str(library)).tangents(found.ctypes.data_as(ctypes.c_void_p), found.size)
+    assert np.isnan(found[-1])
+    rounded = found[:-1].astype(ml_dtypes.bfloat16).astype(np.float64)
+    np.testing.assert_array_equal(np.signbit(rounded), np.signbit(expected))
+    ulp = np.exp2(np.maximum(np.frexp(expected)[1] - 1, -126) - 7)
+    assert np.max(np.abs(rounded - expected) / ulp) <= 0.51
 
 
 # ----------------------------------------------------------------------------------------------------------- the device
