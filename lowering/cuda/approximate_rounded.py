@@ -214,14 +214,11 @@ def _limits(function: func.FuncOp) -> dict[SSAValue, tuple[float, float]]:
 
 
 def _is_smaller_of_two(op: arith.SelectOp) -> bool:
-    compared = op.cond.owner
+    """Whether a choice is the smaller one of a number and a constant: beside one that may be NaN it is any number."""
+    compared, limit = op.cond.owner, op.lhs.owner
     if not isinstance(compared, arith.CmpfOp) or compared.predicate.value.data != _GREATER:
         return False
-    return _are_same(compared.lhs, op.rhs) and _are_same(compared.rhs, op.lhs)
-
-
-def _are_same(value: SSAValue, other: SSAValue) -> bool:
-    """Whether two values are one, or equal constants."""
-    ops = [known.owner for known in (value, other)]
-    constants = [op.value for op in ops if isinstance(op, arith.ConstantOp)]
-    return value is other or (len(constants) == 2 and constants[0] == constants[1])
+    other = compared.rhs.owner
+    if not isinstance(limit, arith.ConstantOp) or not isinstance(other, arith.ConstantOp):
+        return False
+    return compared.lhs is op.rhs and limit.value == other.value

@@ -77,3 +77,22 @@ func.func private @extended(%x: bf16, %y: f32, %z: memref<bf16>) attributes {ker
   memref.store %half, %z[] : memref<bf16>
   func.return
 }
+
+// Where the smaller one may be NaN, the other one is chosen, however large it is.
+// CHECK-LABEL: @unlimited
+// CHECK: arith.divf %{{.*}}, %{{.*}} fastmath<afn> : f32
+func.func private @unlimited(%x: f32, %y: f32, %z: memref<bf16>) attributes {kernel} {
+  %one = arith.constant 1.0 : f32
+  %size = math.absf %y : f32
+  %negative = arith.negf %size : f32
+  %power = math.exp %negative : f32
+  %most = arith.addf %one, %power : f32
+  %other = math.absf %x : f32
+  %positive = arith.addf %one, %other : f32
+  %is_large = arith.cmpf ogt, %positive, %most : f32
+  %limited = arith.select %is_large, %most, %positive : f32
+  %quotient = arith.divf %one, %limited : f32
+  %rounded = arith.truncf %quotient : f32 to bf16
+  memref.store %rounded, %z[] : memref<bf16>
+  func.return
+}
