@@ -118,7 +118,7 @@ class _Update:
         start, end = constant_int(self.loop.lb), constant_int(self.loop.ub)
         lanes = [result for op in self.changing for result in op.results if result not in self.places]
         widest = max(map(bits_of, lanes), default=0)
-        if start is None or end is None or not widest:
+        if start is None or end is None or start >= end or not widest:
             return
         width = bits // widest
         while width >= max(2, LEAST_BITS // widest):

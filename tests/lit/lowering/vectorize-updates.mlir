@@ -129,3 +129,25 @@ func.func private @further_on(%o: memref<9x17xi32>, %p: index, %q: index) attrib
 }
 // CHECK-LABEL: @further_on
 // CHECK-NOT:     vector
+
+// -----
+
+// A loop that ends before it begins touches nothing.
+func.func private @nothing(%o: memref<8x40xf32>, %u: memref<2x40xf32>, %r: memref<2xindex>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c5 = arith.constant 5 : index
+  %c3 = arith.constant 3 : index
+  scf.for %i = %c5 to %c3 step %c1 {
+    %p = memref.load %r[%c0] : memref<2xindex>
+    %a = memref.load %o[%p, %i] : memref<8x40xf32>
+    %b = memref.load %u[%c0, %i] : memref<2x40xf32>
+    %c = arith.addf %a, %b : f32
+    memref.store %c, %o[%p, %i] : memref<8x40xf32>
+  }
+  func.return
+}
+// CHECK-LABEL: func.func private @nothing
+// CHECK:         [[P:%.*]] = memref.load %r
+// CHECK-NEXT:    scf.for [[I:%.*]] = %c5 to %c3 step %c1
+// CHECK-NEXT:      memref.load %o[[[P]], [[I]]]
