@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from xdsl.dialects import func, linalg, scf
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument, OpResult, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineMap
 
+from tenon.dialects.families.iteration_space import IterationSpace, Subscript
 from tenon.dialects.families.linalg_builders import PARALLEL
 
 
@@ -54,6 +52,8 @@ def read_in_place(op: linalg.ops.GenericOp) -> set[int]:
     maps, operands = op.indexing_maps.data, op.operands
     if len(op.outputs) != 1 or any(iterator != PARALLEL for iterator in op.iterator_types):
         return set()
+    if not _reaches_each_once(op, maps[-1].data):
+        return set()
     return {n for n, operand in enumerate(operands) if operand is operands[-1] and maps[n] == maps[-1]}
 
 
@@ -78,7 +78,9 @@ def elementwise_operands(kernel: func.FuncOp) -> frozenset[int]:
     input_count = len(generic.inputs)
     maps = [attribute.data for attribute in generic.indexing_maps]
     written = maps[input_count]
-    if any(map_ != written for map_ in maps[input_count:]) or not _reaches_each_once(generic, written):
+    if not written.is_projected_permutation() or any(map_ != written for map_ in maps[input_count:]):
+        return frozenset()
+    if not _reaches_each_once(generic, written):
         return frozenset()
     return frozenset(
         argument.index
@@ -91,19 +93,13 @@ def elementwise_operands(kernel: func.FuncOp) -> frozenset[int]:
 
 
 def _reaches_each_once(generic: linalg.ops.GenericOp, map_: AffineMap) -> bool:
-    """Whether no two iterations of `generic` reach one element by `map_`: what it leaves out are loops of one
-    iteration, by which others say that they read a part of a dimension."""
-    if not map_.is_projected_permutation():
-        return False
-    left_out = set(range(map_.num_dims)) - map_.used_dims()
-    return all(_iterations(generic, loop) == 1 for loop in left_out)
-
-
-def _iterations(generic: linalg.ops.GenericOp, loop: int) -> Any:
-    """How often a loop of `generic` runs, which an operand that it indexes by itself says; or `None`."""
-    for attribute, value in zip(generic.indexing_maps, generic.operands, strict=True):
-        for number, index in enumerate(attribute.data.results):
-            if isinstance(index, AffineDimExpr) and index.position == loop:
-                assert isinstance(value.type, TensorType)
-                return value.type.get_shape()[number]
-    return None
+    """Whether no two iterations of `generic` reach one element by `map_`: each loop is (a part of) an index alone, but
+    for loops of one iteration, by which others say that they read a part of a dimension."""
+    extents = IterationSpace.of(generic).extents
+    found: list[int] = []
+    for place in map_.results:
+        loops = [loop for loop, factor in Subscript.of(place).factors.items() if factor and extents[loop] != 1]
+        if len(loops) > 1:
+            return False
+        found += loops
+    return all(extent == 1 or loop in found for loop, extent in enumerate(extents))

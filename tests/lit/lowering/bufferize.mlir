@@ -144,3 +144,22 @@ func.func private @add_any(%x: tensor<4x3xf32>, %y: tensor<4x4xf32>) -> tensor<4
   } -> tensor<4x3xf32>
   func.return %0 : tensor<4x3xf32>
 }
+
+// An element that is computed three times is not read where it was written.
+func.func @twice_of_part(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = func.call @add_to_itself(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %y : tensor<4xf32>
+}
+func.func private @add_to_itself(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kernel} {
+  %e = tensor.empty() : tensor<3xi8>
+  %g = tensor.empty() : tensor<3xi8>
+  %1 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0 + 1)>, affine_map<(d0, d1) -> (d0 + 1)>], iterator_types = ["parallel", "parallel"]} ins(%g, %e, %x : tensor<3xi8>, tensor<3xi8>, tensor<4xf32>) outs(%x : tensor<4xf32>) {
+  ^bb0(%g0: i8, %n: i8, %b: f32, %d: f32):
+    %s = arith.addf %b, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<4xf32>
+  func.return %1 : tensor<4xf32>
+}
+// CHECK-LABEL: func.func private @add_to_itself(%x: memref<4xf32>, %out0: memref<4xf32>)
+// CHECK:         "memref.copy"(%x, %out0)
+// CHECK:         linalg.generic {{.*}} ins(%g, %e, %x : {{.*}} outs(%out0 : memref<4xf32>)
