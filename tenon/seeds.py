@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
 
+from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.states import check_state
 
 Seed = int | np.random.Generator | None
@@ -16,7 +16,7 @@ class _Seeds:
     """Where layers that are given no seed get one: each another one, in the order in which they are made."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self.start(None)
 
     def start(self, seed: int | None) -> None:

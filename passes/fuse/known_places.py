@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from xdsl.dialects import arith, linalg
 from xdsl.dialects.arith import CMPI_COMPARISON_OPERATIONS
@@ -11,6 +10,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.families.iteration_space import Subscript
+from tenon.dialects.support.forking import cached_property
 
 Range = tuple[int, int]
 """The iterations of a loop from the first number on and below the second."""

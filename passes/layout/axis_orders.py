@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import prod
 
 from xdsl.dialects.builtin import ModuleOp
@@ -21,6 +20,7 @@ from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
 from tenon.dialects.ops.elementwise.constant import ConstantOp
 from tenon.dialects.ops.move.shape import ReshapeOp, TransposeOp
+from tenon.dialects.support.forking import cached_property
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
 from tenon.passes.layout.contraction_axes import (

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from xdsl.dialects import func
@@ -23,6 +22,7 @@ from tenon.dialects.definition.traits import GradientError
 from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Value, emit, inserting
 from tenon.dialects.families.control_flow import YieldOp
 from tenon.dialects.ops.control.with_gradient import WithGradientOp
+from tenon.dialects.support.forking import cached_property
 from tenon.dialects.support.frozen_arguments import freeze
 from tenon.dialects.types.size import UndecidedSizeError
 from tenon.dialects.types.types import element_of, is_float

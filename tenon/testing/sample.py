@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 import ml_dtypes
@@ -12,6 +11,7 @@ import numpy as np
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.families import ElementwiseOp
+from tenon.dialects.support.forking import cached_property
 from tenon.dialects.types.types import element_type, f64, is_float, numpy_dtype
 from tenon.runtime.arguments.tree import flatten
 from tenon.runtime.jit import JitFunction, jit

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from tenon.dialects.definition.registry import generation
+from tenon.dialects.support.forking import cached_property
 from tenon.eager.recording import Stored
 from tenon.eager.tape import Array
 from tenon.traces.piece_programs import PieceProgram, Step

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import insertion_point
+from tenon.dialects.support.forking import cached_property
 from tenon.dialects.support.user_place import user_place
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import Size

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 from xdsl.ir import SSAValue
 
 from tenon.dialects.support.donation import is_donated, refuse_donated
+from tenon.dialects.support.forking import cached_property
 from tenon.dialects.support.user_place import user_place
 from tenon.dialects.types.types import array_type
 from tenon.eager.modes import MODE
