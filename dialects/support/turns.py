@@ -23,7 +23,9 @@ class Turns:
         self._alone = 0
         self._running: dict[int, int] = {}
         """How many parts are under way, one in the other, by threads, each of which writes to its own entry."""
-        os.register_at_fork(after_in_child=self._keep_own)
+        os.register_at_fork(
+            before=self._wait_for_others, after_in_parent=self._lock.release, after_in_child=self._keep_own
+        )
 
     def begin(self, parts: int = 1) -> None:
         """Begin what others may do as well, once no other thread is alone."""
@@ -63,8 +65,17 @@ class Turns:
             if waiting:
                 self.begin(waiting)
 
+    def _wait_for_others(self) -> None:
+        """Have nobody else be alone while a process forks: a child would be left with what that one has half done."""
+        own = threading.get_ident()
+        under_way = self._running.pop(own, 0)  # which one that is about to be alone waits for
+        self._lock.acquire()
+        if under_way:
+            self._running[own] = under_way
+
     def _keep_own(self) -> None:
         """In a child of `os.fork`, the other threads are no more."""
+        self._lock.release()
         own = threading.get_ident()
         self._alone = own if self._alone == own else 0
         self._running = {own: self._running[own]} if own in self._running else {}

@@ -177,6 +177,33 @@ def test_what_other_threads_have_set_has_ended() -> None:
         assert in_child(lambda: not any(UNRECORDED.words[2 : 2 + 2 * UNRECORDED.words[0] : 2])) == "right"
 
 
+def test_what_others_trace_is_done_before_the_fork() -> None:
+    """While that goes on, traced values are where the elements of tensors were."""
+    x, entered = tenon.tensor(np.ones(3, np.float32)), threading.Event()
+
+    @tenon.trace
+    def slow(x: Any) -> Any:
+        entered.set()
+        time.sleep(0.3)
+        return x * 1
+
+    def check() -> bool:
+        return tenon.trace(lambda x: x + 1)(x).tolist() == [2, 2, 2]
+
+    thread = threading.Thread(target=slow, args=(x,))
+    thread.start()
+    assert entered.wait(10)
+    assert in_child(check) == "right"
+    thread.join()
+
+    @tenon.trace
+    def forks(x: Any) -> Any:
+        assert in_child(lambda: True) == "right"
+        return x * 2
+
+    assert forks(x).tolist() == [2, 2, 2]
+
+
 def test_traces_of_others_have_ended() -> None:
     from xdsl.ir import Block
 
