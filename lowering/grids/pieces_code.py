@@ -187,6 +187,9 @@ def _unscale(maximum: NestStatement, exponentials: Sequence[NestStatement], plac
     largest of these others, and take exponentials by one multiplication and addition for each; the multiple.
 
         m = max x * c     e = exp(x * c - m)     ->     m = max x     e = exp2(x * d - m * d), d = c * log2 e
+
+    What m * d loses by rounding, 2^-24 of it at most, is in all exponentials of a row, and in their sum. It has to be
+    below the exponents of the type that exponentials are rounded to.
     """
     total = maximum.statement.body.last_op
     assert total is not None
