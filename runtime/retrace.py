@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+from tenon.dialects.support.forking import cached_property
 from tenon.dialects.types.types import array_type
 from tenon.runtime.arguments.arguments import Parameters, as_array, is_array
 from tenon.runtime.arguments.tree import unflatten
