@@ -290,6 +290,11 @@ def gpu_of(architecture: str) -> Gpu:
     return replace(known, architecture=architecture)
 
 
+def has_data_sheet(architecture: str) -> bool:
+    """Whether facts of a GPU of an architecture are known, not only what all have."""
+    return architecture.rstrip("af") in GPUS
+
+
 def _fact_text(name: str, value: object) -> str:
     shown = ",".join(value) if isinstance(value, tuple) else str(value).lower()
     return f"{_option(name)}={shown}"

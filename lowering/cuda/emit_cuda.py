@@ -42,13 +42,18 @@ from tenon.lowering.instructions.table import device_functions
 
 UNROLLING = {"unroll": "#pragma unroll", "rolled": "#pragma unroll 1"}
 """What attributes of loops become in text."""
-ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
+ARCHITECTURE = re.compile(r"sm_(\d{2,3})[af]?")
+OLDEST = 80
+"""The first architecture that has bf16, asynchronous copies, and the matrix instructions of these."""
 
 
 def emit_cuda(module: ModuleOp, arch: str = "sm_90") -> str:
     """The CUDA C++ text of the kernels in `module`, for NVRTC and the architecture `arch` (such as `sm_90`)."""
-    if not ARCHITECTURE.fullmatch(arch):
+    known = ARCHITECTURE.fullmatch(arch)
+    if known is None:
         raise EmissionError(f"emit_cuda: arch is {arch!r}, not one such as 'sm_90'")
+    if int(known[1]) < OLDEST:
+        raise EmissionError(f"emit_cuda: arch is {arch!r}, and kernels need sm_{OLDEST} or later")
     texts = [emit_kernel(function) for function in kernels(module)]
     try:
         instructions = device_functions("\n".join(texts), arch)

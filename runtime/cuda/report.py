@@ -29,7 +29,7 @@ from tenon.lowering.grids.thread_code import REGISTERS
 from tenon.lowering.kernels.bytes_moved import Moved
 from tenon.lowering.kernels.statement import root_of
 from tenon.lowering.loop_ir.nests import constant_int
-from tenon.passes.machine import Gpu
+from tenon.passes.machine import Gpu, has_data_sheet
 from tenon.runtime.cuda.disassembly import INSTALL
 from tenon.runtime.cuda.nvrtc import KernelResources
 
@@ -249,7 +249,13 @@ def as_table(kernels: Sequence[KernelReport], gpu: Gpu) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     total = sum(kernel.seconds or 0 for kernel in kernels)
-    lines.append(f"predicted for one launch of each, by the data sheet of {gpu.architecture}: {total * 1e6:.2f} us")
+    name = gpu.architecture
+    by = (
+        f"the data sheet of {name}"
+        if has_data_sheet(name)
+        else f"what all GPUs have, since no facts of {name} are known"
+    )
+    lines.append(f"predicted for one launch of each, by {by}: {total * 1e6:.2f} us")
     lines += [
         f"{kernel.name}: takes {kernel.form}, since the assembler serialises it by instructions of "
         f"{gpu.architecture}: {kernel.remark}"

@@ -299,6 +299,8 @@ def test_emit_cuda_needs_a_grid_and_an_architecture(cases: dict[str, Case]) -> N
         emit_cuda(parse(cases["total"].text))
     with pytest.raises(EmissionError, match="emit_cuda: arch is 'hopper', not one such as 'sm_90'"):
         emit_cuda(grid_mapped(cases["total"].text), "hopper")
+    with pytest.raises(EmissionError, match="emit_cuda: arch is 'sm_75', and kernels need sm_80 or later"):
+        emit_cuda(grid_mapped(cases["total"].text), "sm_75")
 
 
 def test_host_program_names_what_it_cannot_run(cases: dict[str, Case]) -> None:

@@ -19,7 +19,7 @@ from tenon.runtime.build import build
 from tenon.runtime.cuda import disassembly, nvrtc
 from tenon.runtime.cuda.disassembly import instruction_counts
 from tenon.runtime.cuda.nvrtc import KernelResources
-from tenon.runtime.cuda.report import lanes_of, predict
+from tenon.runtime.cuda.report import as_table, lanes_of, predict
 from tenon.runtime.executable_cuda import compile_for_cuda
 from tenon.runtime.kernel_schedules import write_schedule
 
@@ -54,6 +54,18 @@ def test_blocks_of_a_multiprocessor(registers: int, shared: int, threads: int, e
 )
 def test_predictions(blocks: int, moved: int, operations: int, seconds: float, bound: str) -> None:
     assert predict(H100, blocks, 256, 8, moved, operations) == (pytest.approx(seconds), bound)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "source"),
+    [
+        ("sm_90a", "the data sheet of sm_90a"),
+        ("sm_100a", "the data sheet of sm_100a"),
+        ("sm_120", "what all GPUs have, since no facts of sm_120 are known"),
+    ],
+)
+def test_predictions_say_what_they_go_by(architecture: str, source: str) -> None:
+    assert f"predicted for one launch of each, by {source}: 0.00 us" in as_table([], gpu_of(architecture))
 
 
 @needs_nvrtc
