@@ -102,12 +102,15 @@ def _by_places(cotangent: Value, image: Value, gradient: WeightGradient) -> Valu
 
 def _zeros(gradient: WeightGradient, sizes: Sizes) -> tuple[Sizes, Sizes]:
     """How many zeros stand before and behind the cotangent, so that its rows are as long as those of the image: as the
-    gradient of the image has them, if there are as many windows as elements before the image was padded."""
+    gradient of the image has them, if there are as many windows as elements before the image was padded. Where some are
+    behind, some are before: a loop by itself is an index that goes through all of an operand."""
     rank, padded = len(sizes), gradient.operands[1].ssa.owner
-    reach = tuple([(size - 1) * gap for size, gap in zip(gradient.window, gradient.dilation, strict=True)])
     if isinstance(padded, PadOp):
-        before, behind = (padded.settings[side][3:] for side in ("low", "high"))
-        if all(x + y == whole for x, y, whole in zip(before, behind, reach, strict=True)):
-            return behind, before
+        before, behind = (padded.settings[side][3:] for side in ("high", "low"))
+        whole = tuple([x + y + z for x, y, z in zip(before, gradient.counts, behind, strict=True)])
+        # Of the last two dimensions all places are one loop.
+        first, last = ((*side[:-2], sum(side[-2:])) for side in (before, behind))
+        if whole == tuple(sizes) and all(x or not y for x, y in zip(first, last, strict=True)):
+            return before, behind
     missing = sizes[-1] - gradient.counts[-1]
     return (*[0] * (rank - 1), 1), (*[0] * (rank - 1), missing - 1)

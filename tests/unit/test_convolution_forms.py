@@ -443,6 +443,35 @@ def test_weight_gradients_of_examples(geometry: Geometry, shared: bool) -> None:
         np.testing.assert_allclose(result[i], expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("window", "before", "behind"),
+    [((1, 3), (0, 2), (0, 0)), ((3, 3), (2, 0), (0, 2)), ((2, 3, 3), (1, 1, 1), (0, 1, 1))],
+)
+def test_weight_gradients_by_places_of_images_padded_on_one_side(
+    window: tuple[int, ...], before: tuple[int, ...], behind: tuple[int, ...]
+) -> None:
+    """The cotangent has its zeros on the other side."""
+    ones = (1,) * len(window)
+    image = tuple(size + taps - 1 for size, taps in zip((4, 7, 13)[-len(window) :], window, strict=True))
+    geometry = Geometry(1, 1, 16, 16, image, window, ones, ones, (0,) * len(window))
+    x, weight, g = [array.astype(np.float16) for array in geometry.arrays()]
+    inside = tuple(slice(low, size - high) for low, high, size in zip(before, behind, image, strict=True))
+    x = np.ascontiguousarray(x[(..., *inside)])
+    padded = np.pad(x, [(0, 0), (0, 0), *zip(before, behind, strict=True)])
+    sides = tuple(side for pair in zip(before, behind, strict=True) for side in pair)
+
+    def gradient(x: Any, g: Any) -> Any:
+        return tenon.vjp(lambda w: tenon.conv(x, w, padding=sides), weight)[1](g)[0]
+
+    module = tenon.jit(gradient).trace(x, g).module.clone()
+    run_passes(new_context(), module, ["decompose", "convolution-forms{matrices=true}"])
+    products = [[*(shape_of(op.results[0].type) or ())] for op in module.walk() if isinstance(op, ContractOp)]
+    assert any(shape[-2:] == [16, 16] for shape in products)
+    (result,) = executable(module, "cpu").run([x, g])
+    expected = geometry.expected(padded, weight, g)[2]
+    np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize(("outputs", "taps"), [(2, 3), (3, 3), (4, 3), (2, 5)])
 def test_filtering_matrices(outputs: int, taps: int) -> None:
     to_image, to_weight, to_result = filtering_matrices(outputs, taps)
