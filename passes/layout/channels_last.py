@@ -3,13 +3,8 @@ an instruction multiplies lies side by side whatever place of a window it is at.
 
     y[n, f, i, j] = sum over c, h, w of x[n, i + h, j + w, c] * weight[h * width of windows + w, f, c]
 
-Of narrow images all rows are one: what windows across the end of a row give is computed, too, and left out. The
-gradient of a weight is a product for each place of a window, along all places of the images:
-
-    dw[h, w, f, c] = sum over n, i, j of dy[n, i, j, f] * x[n, i + h, j + w, c]
-
-There all rows are one where windows do not step, with zeros of `dy` across their ends. Where windows have one element,
-channels stay where they are: images are matrices then."""
+Of narrow images all rows are one: what windows across the end of a row give is computed, too, and left out. Where
+windows have one element, channels stay where they are: images are matrices then."""
 
 from __future__ import annotations
 

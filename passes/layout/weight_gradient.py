@@ -24,8 +24,6 @@ from tenon.dialects.ops.contract.windows import Sizes, moved, places, scaled
 from tenon.passes.layout.forms import contracted
 from tenon.passes.machine import Machine
 
-LITTLE_WORK = 1 << 16
-"""Products below which more kernels would cost more than they spare."""
 FULL_ENOUGH = 0.75
 """The part of vectors that channels have to fill for vectors to run along them."""
 FEWEST_TERMS = 512
