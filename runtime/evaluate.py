@@ -221,11 +221,11 @@ class ArrayFunction(NativeCalls):
     def _face_of(self, args: tuple[Any, ...]) -> Any:
         """What calls the function on operands of which one has a class that decides so."""
         for operand in args:
-            face = getattr(type(operand), "__tenon_function__", None)
-            if face is not None:
-                return face
-            if self._takes_several and type(operand) in (list, tuple) and (face := self._face_of(tuple(operand))):
-                return face
+            ones = operand if self._takes_several and type(operand) in (list, tuple) else (operand,)
+            for one in ones:
+                face = getattr(type(one), "__tenon_function__", None)
+                if face is not None:
+                    return face
         return None
 
     def _into(self, out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

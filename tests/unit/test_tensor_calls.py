@@ -412,3 +412,11 @@ def test_views_that_are_no_more_leave_memory_to_its_tensor() -> None:
     x += y
     assert x._memory is None
     assert x.tolist() == [2.0] * 16
+
+
+def test_a_list_of_tensors_in_a_list_is_an_array() -> None:
+    x = array(2, 3)
+    t = tenon.tensor(x)
+    np.testing.assert_array_equal(tenon.stack([[t, t], [t, t]]), np.stack([[x, x], [x, x]]))
+    with pytest.raises(tenon.InferenceError, match=r"^tenon.concatenate: tensors\[1\] does not fit"):
+        tenon.concatenate([[t], t])
