@@ -3,7 +3,7 @@
 Before: a grid-mapped module. After: in its kernels, exponentials, hyperbolic tangents, square roots and quotients in
 f32 have the flag `afn` (exponentials as powers of two) where all that becomes of them is rounded to f16 or bf16, and no
 cancellation on the way makes their relative error larger: there are products, quotients, choices, and sums of what is
-not negative.
+not negative, but no products that go on from iteration to iteration.
 A quotient has `arcp`, too, where the divisor is known to have a reciprocal that is neither 0 nor infinite.
 
 An instruction of the hardware then takes the place of ten to twenty: its error, 2^-20 at most (of exponentials 2^-17 at
@@ -129,13 +129,17 @@ class _Values:
             return [op.result] if self._positive.issuperset(op.operands) else None
         if isinstance(op, memref.StoreOp):
             owner = op.memref.owner
-            return list(_loaded(owner)) if isinstance(owner, memref.AllocaOp) and owner in self._stored else None
-        if isinstance(op, scf.ForOp):
-            number = list(op.iter_args).index(value) if value in op.iter_args else None
-            return None if number is None else [op.body.block.args[1 + number], op.results[number]]
-        if isinstance(op, scf.YieldOp) and isinstance(loop := op.parent_op(), scf.ForOp):
-            number = list(op.operands).index(value)
-            return [loop.body.block.args[1 + number], loop.results[number]]
+            if not isinstance(owner, memref.AllocaOp) or owner not in self._stored or _multiplies(value, owner):
+                return None
+            return list(_loaded(owner))
+        loop = op.parent_op() if isinstance(op, scf.YieldOp) else op
+        if isinstance(loop, scf.ForOp):
+            given = loop.iter_args if loop is op else op.operands
+            pairs = zip(given, loop.body.block.args[1:], loop.results, strict=True)
+            carried = [(argument, result) for known, argument, result in pairs if known is value]
+            if any(_multiplies(value, argument) for argument, _ in carried):
+                return None
+            return [known for pair in carried for known in pair]
         return None
 
 
@@ -169,6 +173,14 @@ def _is_positive(op: Operation, positive: set[SSAValue], sources: set[_Source]) 
     if isinstance(op, arith.MaximumfOp):
         return op.lhs in positive or op.rhs in positive
     return isinstance(op, ShuffleOp | arith.ExtFOp | arith.TruncFOp) and op.operands[0] in positive
+
+
+def _multiplies(value: SSAValue, source: _Source) -> bool:
+    """Whether a value is what `source` had before, times something: it has the errors of all factors so far."""
+    if not isinstance(value.owner, arith.MulfOp | arith.DivfOp):
+        return False
+    loads = (operand.owner for operand in value.owner.operands if isinstance(operand.owner, memref.LoadOp))
+    return source in value.owner.operands or any(load.memref.owner is source for load in loads)
 
 
 def _stored(array: memref.AllocaOp) -> list[SSAValue] | None:

@@ -96,3 +96,50 @@ func.func private @unlimited(%x: f32, %y: f32, %z: memref<bf16>) attributes {ker
   memref.store %rounded, %z[] : memref<bf16>
   func.return
 }
+
+// Products of a row have the errors of all factors, in an array as well as carried by a loop.
+// CHECK-LABEL: @product
+// CHECK: math.exp %{{.*}} : f32
+// CHECK: math.exp %{{.*}} : f32
+func.func private @product(%x: memref<64xf32>, %z: memref<f16>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %one = arith.constant 1.0 : f32
+  %array = memref.alloca() : memref<f32, 5>
+  memref.store %one, %array[] : memref<f32, 5>
+  %carried = scf.for %i = %c0 to %c64 step %c1 iter_args(%before = %one) -> (f32) {
+    %element = memref.load %x[%i] : memref<64xf32>
+    %power = math.exp %element : f32
+    %kept = memref.load %array[] : memref<f32, 5>
+    %more = arith.mulf %kept, %power : f32
+    memref.store %more, %array[] : memref<f32, 5>
+    %half = arith.constant 0.5 : f32
+    %next = arith.mulf %element, %half : f32
+    %other = math.exp %next : f32
+    %all = arith.mulf %before, %other : f32
+    scf.yield %all : f32
+  }
+  %total = memref.load %array[] : memref<f32, 5>
+  %both = arith.mulf %total, %carried : f32
+  %rounded = arith.truncf %both : f32 to f16
+  memref.store %rounded, %z[] : memref<f16>
+  func.return
+}
+
+// A loop that carries a number twice: what becomes of either counts.
+// CHECK-LABEL: @twice
+// CHECK: math.exp %{{.*}} : f32
+func.func private @twice(%x: f32, %y: memref<f32>, %z: memref<f16>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %power = math.exp %x : f32
+  %first, %second = scf.for %i = %c0 to %c64 step %c1 iter_args(%a = %power, %b = %power) -> (f32, f32) {
+    scf.yield %a, %b : f32, f32
+  }
+  memref.store %second, %y[] : memref<f32>
+  %rounded = arith.truncf %first : f32 to f16
+  memref.store %rounded, %z[] : memref<f16>
+  func.return
+}
