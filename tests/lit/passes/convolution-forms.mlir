@@ -185,7 +185,7 @@ func.func @rows_of_fourteen(%x: tensor<1x1x32x16x16xf32>, %w: tensor<1x8x32x3x3x
 
 // The gradient of a weight, told by its maps: vectors along the filters of the cotangent as it is, in blocks of four, and
 // a sum for each image and for so many of its rows that a quarter of the cache holds them. Where products have no panels
-// the filters of a block come last, of all images.
+// and channels are few, these and the places of the window are columns of one product.
 func.func @weight_gradient(%g: tensor<2x1x64x16x16xf32>, %x: tensor<2x1x3x33x18xf32>) -> tensor<1x64x3x3x3xf32> {
   %y = tenon.contract [%g, %x] {maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6, d7) -> (d0, d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4, d5, d6, d7) -> (d0, d1, d5, d3 * 2 + d6, d4 + d7)>, affine_map<(d0, d1, d2, d3, d4, d5, d6, d7) -> (d1, d2, d5, d6, d7)>], extents = [2, 1, 64, 16, 16, 3, 3, 3], shape = [1, 64, 3, 3, 3]} : [tensor<2x1x64x16x16xf32>, tensor<2x1x3x33x18xf32>] -> tensor<1x64x3x3x3xf32>
   func.return %y : tensor<1x64x3x3x3xf32>
@@ -198,18 +198,22 @@ func.func @weight_gradient(%g: tensor<2x1x64x16x16xf32>, %x: tensor<2x1x3x33x18x
 // SMALL-LABEL: @weight_gradient
 // SMALL:         tenon.contract {{.*}} extents = [2, 8, 3, 3, 3, 64, 2, 16]
 // MATRICES-LABEL: @weight_gradient
-// MATRICES:         tenon.transpose {{.*}} -> tensor<1x2x1x1x1x16x16x64xf32>
-// MATRICES:         tenon.contract {{.*}} extents = [3, 3, 3, 64, 2, 16, 16]
+// MATRICES:         tenon.sliding_windows %x {window = [16, 16], stride = [1, 1], dilation = [2, 1]}
+// MATRICES:         tenon.contract {{.*}} extents = [64, 27, 2, 256]
 
 // -----
 
-// One for each example of a batch, whose image all of them share.
+// One for each example of a batch, whose image all of them share. Without panels the filters of a block come last, of all
+// images.
 func.func @batched_weight_gradient(%g: tensor<5x2x1x64x16x16xf32>, %x: tensor<2x1x3x18x18xf32>) -> tensor<5x1x64x3x3x3xf32> {
   %y = tenon.contract [%g, %x] {maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6, d7, d8) -> (d0, d1, d2, d3, d4, d5)>, affine_map<(d0, d1, d2, d3, d4, d5, d6, d7, d8) -> (d1, d2, d6, d4 + d7, d5 + d8)>, affine_map<(d0, d1, d2, d3, d4, d5, d6, d7, d8) -> (d0, d2, d3, d6, d7, d8)>], extents = [5, 2, 1, 64, 16, 16, 3, 3, 3], shape = [5, 1, 64, 3, 3, 3]} : [tensor<5x2x1x64x16x16xf32>, tensor<2x1x3x18x18xf32>] -> tensor<5x1x64x3x3x3xf32>
   func.return %y : tensor<5x1x64x3x3x3xf32>
 }
 // CHECK-LABEL: @batched_weight_gradient
 // CHECK:         tenon.contract {{.*}} extents = [5, 2, 3, 3, 3, 64, 16, 16]
+// MATRICES-LABEL: @batched_weight_gradient
+// MATRICES:         tenon.transpose {{.*}} -> tensor<5x1x2x1x1x1x16x16x64xf32>
+// MATRICES:         tenon.contract {{.*}} extents = [5, 3, 3, 3, 64, 2, 16, 16]
 
 // -----
 
