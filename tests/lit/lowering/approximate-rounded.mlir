@@ -130,12 +130,9 @@ func.func private @product(%x: memref<64xf32>, %z: memref<f16>) attributes {kern
 // A loop that carries a number twice: what becomes of either counts.
 // CHECK-LABEL: @twice
 // CHECK: math.exp %{{.*}} : f32
-func.func private @twice(%x: f32, %y: memref<f32>, %z: memref<f16>) attributes {kernel} {
-  %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
-  %c64 = arith.constant 64 : index
+func.func private @twice(%x: f32, %y: memref<f32>, %z: memref<f16>, %n: index) attributes {kernel} {
   %power = math.exp %x : f32
-  %first, %second = scf.for %i = %c0 to %c64 step %c1 iter_args(%a = %power, %b = %power) -> (f32, f32) {
+  %first, %second = scf.for %i = %n to %n step %n iter_args(%a = %power, %b = %power) -> (f32, f32) {
     scf.yield %a, %b : f32, f32
   }
   memref.store %second, %y[] : memref<f32>
