@@ -20,7 +20,7 @@ from xdsl.ir.affine import AffineMap
 
 from tenon.dialects.families.linalg_builders import generic_op
 from tenon.lowering.kernels.shared_loops import is_contraction
-from tenon.lowering.kernels.statement import Access, Kernel, Statement, buffer_shape, element_type
+from tenon.lowering.kernels.statement import Access, Kernel, Statement, buffer_shape, element_type, root_of
 
 
 def turn_rows(kernel: Kernel, buffers: Sequence[SSAValue]) -> None:
@@ -54,6 +54,8 @@ def turn_rows(kernel: Kernel, buffers: Sequence[SSAValue]) -> None:
             block.insert_op_after(_copy(buffer, turned.memref), contraction.op)
             continue
         buffer.replace_uses_with_if(turned.memref, lambda use: _is_structured(use.operation))
+        if (root := root_of(buffer)) is not buffer:  # which may be filled as a whole
+            root.replace_uses_with_if(turned.memref, lambda use: isinstance(use.operation, linalg.ops.FillOp))
         if isinstance(buffer.owner, memref.AllocOp):
             block.erase_op(buffer.owner)
         elif writes:
