@@ -9,6 +9,8 @@ from zlib import crc32
 import pytest
 from random_numbers import restart
 
+from tenon.dialects.definition.registry import _start_generation
+from tenon.runtime.call import entry
 from tenon.runtime.knobs import knobs
 
 MANY = frozenset(
@@ -36,3 +38,11 @@ def verification(request: pytest.FixtureRequest) -> Generator[None, None, None]:
             yield
     else:
         yield
+
+
+@pytest.fixture
+def new_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let calls of ops begin anew, with room for entries, whatever calls other tests made: what serves calls of all
+    sizes by then is counted now and then, in Python, and an op that has many entries gets no more."""
+    monkeypatch.setattr(entry, "MADE", 1 << 20)
+    _start_generation()

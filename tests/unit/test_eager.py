@@ -262,6 +262,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.usefixtures("new_calls")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("number", range(len(CALLS)))
 def test_calls_like_one_before_are_native(number: int, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,6 +325,7 @@ def test_functions_of_ops_are_functions() -> None:
         Layer().doubled()
 
 
+@pytest.mark.usefixtures("new_calls")
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan, -2.0])
 def test_numbers_that_are_not_finite_are_native(number: float, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(6, dtype=np.float32)
@@ -334,6 +336,7 @@ def test_numbers_that_are_not_finite_are_native(number: float, monkeypatch: pyte
     np.testing.assert_array_equal(tenon.select(x > 2, float(number), x), expected)
 
 
+@pytest.mark.usefixtures("new_calls")
 def test_joining_tensors_is_native(monkeypatch: pytest.MonkeyPatch) -> None:
     x = tenon.tensor(np.arange(6, dtype=np.float32).reshape(2, 3))
     for _ in range(4):

@@ -24,23 +24,19 @@ from tenon.eager import known_tapes
 from tenon.eager import tensor as tensors
 from tenon.eager.tape import Node
 from tenon.runtime import evaluate
-from tenon.runtime.call import entry
 from tenon.runtime.call.callable_class import is_supported
 from tenon.runtime.stages import Compiled
 from tenon.traces.program import Program
 
-pytestmark = pytest.mark.skipif(not is_supported(), reason="native calls need CPython with a global lock")
+pytestmark = [
+    pytest.mark.skipif(not is_supported(), reason="native calls need CPython with a global lock"),
+    pytest.mark.usefixtures("new_calls"),
+]
 F32 = np.float32
 
 
 def array(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).standard_normal(shape, F32)
-
-
-@pytest.fixture(autouse=True)
-def _room_for_entries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many kinds of calls of an op other tests made, those here may be native."""
-    monkeypatch.setattr(entry, "MADE", 1 << 20)
 
 
 @contextmanager
