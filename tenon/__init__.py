@@ -92,7 +92,9 @@ _WHERE: dict[str, str] = {
         ("isin", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"), "tenon.arrays.sets"
     ),
     **dict.fromkeys(("tensordot", "vecdot"), "tenon.arrays.products"),
-    **dict.fromkeys(("get_num_threads", "set_num_threads", "num_threads"), "tenon.runtime.cpu.threads"),
+    **dict.fromkeys(
+        ("get_num_threads", "set_num_threads", "num_threads", "set_flush_denormal"), "tenon.runtime.cpu.threads"
+    ),
     **dict.fromkeys(
         (
             "ArgReductionOp",

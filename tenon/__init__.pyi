@@ -106,6 +106,7 @@ from tenon.dialects.definition.registry import registry as registry
 from xdsl.irdl import result_def as result_def
 from tenon.arrays.dtypes import result_type as result_type
 from tenon.control_flow import scan as scan
+from tenon.runtime.cpu.threads import set_flush_denormal as set_flush_denormal
 from tenon.eager.modes import set_grad_enabled as set_grad_enabled
 from tenon.runtime.cpu.threads import set_num_threads as set_num_threads
 from tenon.seeds import set_rng_state as set_rng_state

@@ -8,6 +8,8 @@
   may wake a thread on the core of whoever wakes it while others are idle, and both would take turns from then on.
 - A launch that meets another one (a nested call, another Python thread) runs its chunks by itself: nothing waits for a
   lock. So does each launch with one thread, or of one chunk.
+- A worker computes as the thread that calls does: it takes over the control word of that thread's floating-point
+  arithmetic, by which the processor rounds and flushes subnormal numbers or not. Else results were up to chance.
 - A child of `os.fork` has none of the threads; it starts its own.
 """
 
@@ -47,7 +49,7 @@ ticket = code.variable("ticket", U64, align=128)
 done = code.variable("done", I64, align=128)
 busy = code.variable("busy", I32, align=128)
 sleepers = code.variable("sleepers", I32, align=128)
-launch = code.variable("launch", Struct(function=TASK, context=PTR, chunks=I64), align=128)
+launch = code.variable("launch", Struct(function=TASK, context=PTR, chunks=I64, control=U64), align=128)
 core = code.variable("core", I32, initial=-1)
 threads = code.variable("threads", I32, initial=1)
 workers = code.variable("workers", I32)
@@ -72,16 +74,50 @@ _clock_gettime = code.external("clock_gettime", I32, I32, PTR)
 _fill = code.external("llvm.memset.p0.i64", VOID, PTR, I8, I64, I1)
 _pause_of_x86 = code.external("llvm.x86.sse2.pause", VOID)
 _barrier_of_arm = code.external("llvm.aarch64.isb", VOID, I32)
+_store_control_of_x86 = code.external("llvm.x86.sse.stmxcsr", VOID, PTR)
+_load_control_of_x86 = code.external("llvm.x86.sse.ldmxcsr", VOID, PTR)
+_get_control_of_arm = code.external("llvm.aarch64.get.fpcr", U64)
+_set_control_of_arm = code.external("llvm.aarch64.set.fpcr", VOID, U64)
 _current_core = code.external("sched_getcpu", I32)
 _allowed_cores = code.external("sched_getaffinity", I32, I32, I64, PTR)
 _set_allowed_cores = code.external("sched_setaffinity", I32, I32, I64, PTR)
 
 
+# Bits of the control word by which subnormal results become 0, and subnormal operands count as 0.
+_FLUSH_OF_X86, _FLUSH_OF_ARM = 0x8040, 1 << 24
+
+
+def _is_x86() -> bool:
+    return code.triple.startswith(("x86_64", "i686"))
+
+
+def _is_arm() -> bool:
+    return code.triple.startswith(("aarch64", "arm64"))
+
+
+def _control() -> Value:
+    """The control word of this thread's floating-point arithmetic; 0 where it is not known how to ask for it."""
+    if _is_x86():
+        word = code.array(U32)
+        _store_control_of_x86(word)
+        return word.load().to(U64)
+    return _get_control_of_arm() if _is_arm() else code.number(U64, 0)
+
+
+def _set_control(control: Value) -> None:
+    if _is_x86():
+        word = code.array(U32)
+        word.store(control.to(U32))
+        _load_control_of_x86(word)
+    elif _is_arm():
+        _set_control_of_arm(control)
+
+
 def _pause() -> None:
     """Tell the processor that this thread waits."""
-    if code.triple.startswith(("x86_64", "i686")):
+    if _is_x86():
         _pause_of_x86()
-    elif code.triple.startswith(("aarch64", "arm64")):
+    elif _is_arm():
         # the hint `yield` does nothing on most of them; a barrier takes about as long as the pause of x86
         _barrier_of_arm(15)
 
@@ -121,6 +157,7 @@ def take_chunks(number: Value) -> None:
         current, is_claimed = ticket.exchange(seen, seen - 1, "acq_rel acquire", weak=True)
         seen.set(current)
         with code.if_(is_claimed):
+            _set_control(launch.control)
             launch.function(launch.context, launch.chunks - left)
             done.fetch("add", 1, "release")
             seen.set(ticket.load("acquire"))
@@ -204,7 +241,7 @@ def wake(count: Value) -> None:
 @code.function(VOID, function=TASK, context=PTR, chunks=I64)
 def share(function: Value, context: Value, chunks: Value) -> None:
     """Run a launch with the workers."""
-    launch.put(function=function, context=context, chunks=chunks)
+    launch.put(function=function, context=context, chunks=chunks, control=_control())
     core.store(current_core(), "monotonic")
     done.store(0, "monotonic")
     number = (ticket.load("monotonic") & _NUMBER) + (1 << 32)
@@ -243,6 +280,15 @@ def tenon_set_threads(count: Value) -> None:
     threads.store(count, "monotonic")
     _unlock(mutex)
     _broadcast(condition)
+
+
+@code.function(I32, is_set=I32)
+def tenon_set_flush_denormal(is_set: Value) -> Operand:
+    """For the thread that calls; whether the processor has done so."""
+    flush = code.number(U64, _FLUSH_OF_X86 if _is_x86() else _FLUSH_OF_ARM)
+    wanted = code.select(is_set != 0, flush, 0)
+    _set_control((_control() & (flush ^ -1)) | wanted)
+    return ((_control() & flush) == wanted).to(I32)
 
 
 @code.function(I32)

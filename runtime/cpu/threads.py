@@ -30,13 +30,16 @@ class _Pool:
     """The loaded pool."""
 
     def __init__(self) -> None:
-        exports = (PARALLEL_FOR, "tenon_set_threads", "tenon_workers", "tenon_reset_threads")
-        code = load_native("threads", pool_source, exports)
+        names = ("set_threads", "workers", "reset_threads", "set_flush_denormal")
+        code = load_native("threads", pool_source, (PARALLEL_FOR, *[f"tenon_{name}" for name in names]))
         # Workers are in this code until the process ends, so it must outlive the end of the interpreter.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
         self.address = code.entry(PARALLEL_FOR)
         self.set_threads: Callable[[int], None] = ctypes.CFUNCTYPE(None, ctypes.c_int)(code.entry("tenon_set_threads"))
         self.workers: Callable[[], int] = ctypes.CFUNCTYPE(ctypes.c_int)(code.entry("tenon_workers"))
+        self.set_flush_denormal: Callable[[int], int] = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(
+            code.entry("tenon_set_flush_denormal")
+        )
         reset = ctypes.CFUNCTYPE(None)(code.entry("tenon_reset_threads"))
         reset()
         os.register_at_fork(after_in_child=reset)
@@ -48,13 +51,18 @@ _chosen: int | None = None
 
 
 def pool_address() -> int:
-    """The address of `tenon_parallel_for`; the pool is loaded when this is first asked for."""
+    """The address of `tenon_parallel_for`."""
+    return _loaded().address
+
+
+def _loaded() -> _Pool:
+    """The pool, which is loaded when it is first asked for."""
     global _pool
     with _lock:
         if _pool is None:
             _pool = _Pool()
             _pool.set_threads(_count())
-        return _pool.address
+        return _pool
 
 
 def get_num_threads() -> int:
@@ -102,6 +110,18 @@ def _count() -> int:
     if _chosen is not None:
         return _chosen
     return knobs.num_threads or min(available_processors(), LARGEST_COUNT)
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Let the calling thread take subnormal numbers for zero from now on, operands and results, or not any more.
+
+    Processors may take longer for arithmetic on subnormal numbers. Holds for all that this thread
+    computes on the CPU: kernels that it calls, on whatever threads they run, and other libraries; not on a GPU, nor in
+    other threads of Python. Results may differ by about the smallest normal number (docs/accuracy.md). Return whether
+    the processor can do so, as those of x86 and 64-bit ARM can. As `torch.set_flush_denormal`, which holds for this
+    thread as well.
+    """
+    return bool(_loaded().set_flush_denormal(bool(mode)))
 
 
 def worker_count() -> int:

@@ -306,6 +306,49 @@ def test_workers_start_with_the_first_launch_and_leave_when_there_are_too_many(c
     wait_for_workers(1)
 
 
+def test_workers_flush_subnormal_numbers_as_the_thread_that_calls_does() -> None:
+    task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+    launch = ctypes.CFUNCTYPE(None, task, ctypes.c_void_p, ctypes.c_int64)(threads.pool_address())
+    tiny, rounded = np.full(4, 1e-30, np.float32), np.ones(1, np.float32)
+    found: list[tuple[bool, list[Array]]] = []
+
+    def launches() -> None:
+        for flushes in (True, False, True):
+            both, products = threading.Barrier(2, timeout=60), [rounded, rounded]
+
+            def chunk(_: object, number: int, both: Any = both, products: list[Array] = products) -> None:
+                both.wait()  # so each thread has one
+                products[number] = tiny * np.float32(1e-10)
+
+            assert tenon.set_flush_denormal(flushes)
+            launch(task(chunk), None, 2)
+            tenon.set_flush_denormal(False)
+            found.append((flushes, products))
+
+    caller = threading.Thread(target=launches)  # whose way to compute ends with it
+    caller.start()
+    caller.join()
+    assert len(found) == 3
+    for flushes, products in found:
+        for product in products:
+            assert (product.view(np.uint32) == 0).all() == flushes
+
+
+def test_products_that_are_subnormal_are_flushed_where_it_is_asked_for() -> None:
+    x = np.concatenate([np.full(1 << 18, 1e-30, np.float32), np.ones(1 << 18, np.float32)])
+    function = tenon.jit(lambda x: x * 1e-10)
+    kept = function(x)
+    found: list[Any] = []
+    caller = threading.Thread(target=lambda: found.extend([tenon.set_flush_denormal(True), function(x)]))
+    caller.start()
+    caller.join()
+    assert found[0]
+    assert np.count_nonzero(kept.view(np.uint32)) == 1 << 19
+    np.testing.assert_array_equal(found[1][: 1 << 18].view(np.uint32), 0)
+    np.testing.assert_array_equal(found[1][1 << 18 :], kept[1 << 18 :])
+    np.testing.assert_array_equal(function(x).view(np.uint32), kept.view(np.uint32))
+
+
 def wait_for_workers(count: int) -> None:
     end = time.monotonic() + 20
     while threads.worker_count() != count and time.monotonic() < end:
