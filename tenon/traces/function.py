@@ -36,12 +36,16 @@ from tenon.traces.native import entry_of, like_given
 from tenon.traces.pieces import Pieces, in_pieces
 from tenon.traces.program import Program
 from tenon.traces.reads import reads_of
-from tenon.traces.stand_ins import ChangeError, Written, WrittenAgain
+from tenon.traces.stand_ins import ChangeError, TraceError, Written, WrittenAgain
 
 _MOST = 256
 """Programs of a function that are kept."""
 _TURNS = Turns()
 """Of threads: while one traces, stand-ins are where tensors were, and no other one runs what was traced."""
+
+
+_IN_PIECES: Any = object()
+"""In the place of a result: gradients of it go through Python, so that each call records what is in the function."""
 
 
 class TracedFunction(NativeCalls):
@@ -63,23 +67,27 @@ class TracedFunction(NativeCalls):
         """Run on tensors, arrays and numbers, tracing first what is new."""
         if is_traced() or knobs.interpret:
             return self.function(*args, **kwargs)
-        if not self.symbolic:
-            is_checked = checks_gradients() or knobs.check_results
-            if WAITING.piece is not None or is_checked or not self._pieces.are_worth_it(args):
-                return self.function(*args, **kwargs)
-            with in_pieces(self._pieces):
-                return self.function(*args, **kwargs)
-        _TURNS.begin()
-        try:
-            return self._run(args, kwargs)
-        finally:
-            _TURNS.end()
+        if self.symbolic:
+            _TURNS.begin()
+            try:
+                result = self._run(args, kwargs)
+            finally:
+                _TURNS.end()
+            if result is not _IN_PIECES:
+                return result
+        is_checked = checks_gradients() or knobs.check_results
+        if WAITING.piece is not None or is_checked or not self._pieces.are_worth_it(args):
+            return self.function(*args, **kwargs)
+        with in_pieces(self._pieces):
+            return self.function(*args, **kwargs)
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves: list[Any] = []
         structure = _take_apart((args, kwargs), leaves)
         key = self._key(structure, leaves)
         program = self._programs.get(key) or self._traced(key, args, kwargs, leaves)
+        if program.plan.python is not None:
+            return _IN_PIECES
         epoch = int(EPOCH[0])
         result = program.run(leaves)
         kind = key, tuple(kwargs), id(program)
@@ -104,7 +112,13 @@ class TracedFunction(NativeCalls):
             return
         leaves: list[Any] = []
         key = self._key(_take_apart((args, kwargs), leaves), leaves)
-        write_program(path, self._traced(key, args, kwargs, leaves), args, kwargs)
+        program = self._traced(key, args, kwargs, leaves)
+        if program.plan.python is not None:
+            raise TraceError(
+                f"save: gradients of what {self.name} gives would go through {program.plan.python}, which Python "
+                "computes; call backward() in the traced function, or give tensors that are detached"
+            )
+        write_program(path, program, args, kwargs)
 
     @staticmethod
     def _key(structure: Hashable, leaves: list[Any]) -> Hashable:

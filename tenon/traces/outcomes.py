@@ -46,16 +46,14 @@ def _goes_back(result: Source) -> bool:
     return result.node is not None and not any(node.is_released for node in _nodes_of([result]))
 
 
-def _check_is_compiled(results: Sequence[Source | None], name: str) -> None:
-    """Raise `TraceError` where a gradient of results asks for Python, which a program does not have."""
+def _python_behind(results: Sequence[Source | None]) -> str | None:
+    """What of Python, which a program does not have, gradients of results go through; `None` for nothing."""
     for node in _nodes_of(results):
         is_own = node.call.pull_back is not None
         if is_own or any((node.hooks_of or {}).values()):
             what = f"backward of {node.name}" if is_own else f"a hook on what {node.name} gives"
-            raise TraceError(
-                f"gradients of what {name} gives would go through {what}{shown(node.place)}, which Python computes; "
-                "call backward() in the traced function, or give tensors that are detached"
-            )
+            return f"{what}{shown(node.place)}"
+    return None
 
 
 @dataclass
@@ -99,6 +97,8 @@ class Plan:
         self.result: Make = lambda _: None
         self.is_recorded = False
         """Whether some result depends on what requires a gradient."""
+        self.python: str | None = None
+        """What of Python gradients of results go through; then each call has to record what is in the function."""
         self._inputs: dict[int, Input] = {}
         self._known: dict[int, int] = {}
 
@@ -131,7 +131,9 @@ class Plan:
         ]
         self.is_recorded = any(t._source is not None and _goes_back(t._source) for _, t in self._tensors)
         if self.is_recorded:
-            _check_is_compiled([t._source for _, t in self._tensors], self._session.name)
+            self.python = _python_behind([t._source for _, t in self._tensors])
+        if self.python is None:
+            self.python = self._session.hooked()
 
     def settle(self) -> None:
         """Let go of what was traced."""

@@ -93,7 +93,7 @@ class Program:
 
     def _check_record(self) -> None:
         """Raise where gradients go through a call that changes what requires one."""
-        if self.plan.is_recorded:
+        if self.plan.is_recorded and self.plan.python is None:
             for given, _ in self.plan.contents:
                 if given.tensor is not None and given.tensor.requires_grad:
                     raise TraceError(

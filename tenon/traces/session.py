@@ -21,7 +21,7 @@ from tenon.eager.changes import is_private, sharing
 from tenon.eager.modes import TRACING
 from tenon.eager.parameters import adopt
 from tenon.eager.recording import Stored
-from tenon.eager.tape import Call, Leaf
+from tenon.eager.tape import Call, Leaf, Source
 from tenon.eager.tensor import UsedGradient
 from tenon.eager.views import Link, View
 from tenon.runtime.arguments.arguments import WideFloat
@@ -96,6 +96,8 @@ class Session:
     """Tensors whose `grad` was set, and what to."""
     stepped: set[int] = field(default_factory=set[int])
     """Tensors that an optimizer has changed."""
+    starts: list[Leaf] = field(default_factory=list[Leaf])
+    """What stands for the sources of tensors that were recorded before."""
     standing: Standing = field(init=False)
     """What stands in places."""
     _entered: dict[int, _Before] = field(default_factory=dict[int, _Before])
@@ -142,7 +144,7 @@ class Session:
         made.__class__ = traced_kind(type(tensor) if before is None else before.kind)
         self.lay(made, array)
         if tensor._source is not None:
-            made._source = Leaf(tensor._source.type, ref(made))
+            made._source = self._start(tensor._source, made)
             self._recorded[id(made)] = tensor._source
         return made
 
@@ -161,8 +163,13 @@ class Session:
         tensor.__class__ = traced_kind(type(tensor))
         self.lay(tensor, array)
         if source is not None and source.node is not None:
-            # what was recorded before is not gone through from inside
-            tensor._source = Leaf(source.type, ref(tensor))
+            tensor._source = self._start(source, tensor)
+
+    def _start(self, source: Source, tensor: Any) -> Leaf:
+        """A source for what stands for a tensor: what was recorded before is not gone through from inside."""
+        made = Leaf(source.type, ref(tensor))
+        self.starts.append(made)
+        return made
 
     def _enter_views(self) -> None:
         """Give the tensors that show parts of others what these show."""
@@ -305,6 +312,11 @@ class Session:
                     "cannot do at each call; register it outside, or remove() it in the function"
                 )
         return self.standing.changes()
+
+    def hooked(self) -> str | None:
+        """A hook that the function registers on a value that was recorded before, which outlives the call."""
+        found = next((source for source in self.starts if source.has_hooks), None)
+        return None if found is None else f"a hook on a tensor of shape {found.shape} that it is given"
 
     def _drawn(self) -> Any:
         """What tells whether numbers were drawn from the generators that may be met."""

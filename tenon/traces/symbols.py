@@ -72,6 +72,10 @@ class Symbol(_Base):
     def _grad(self, gradient: Any) -> None:
         TRACING.session.set_gradient(self, gradient)
 
+    @property
+    def is_leaf(self) -> bool:
+        return super().is_leaf and not any(self._source is start for start in TRACING.session.starts)
+
     # --- parts and views ----------------------------------------------------------------------------
 
     def _seen(self, array: Array, make: Callable[..., Step], *given: Any) -> Any:

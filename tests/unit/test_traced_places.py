@@ -510,20 +510,14 @@ class Trebled(tenon.autograd.Function):
         return gradients[0] * 3
 
 
-def test_gradients_of_python_are_not_lost_in_a_trace() -> None:
+def test_gradients_of_python_are_not_lost_in_a_trace(tmp_path: Any) -> None:
     weight = tenon.tensor([1.0], requires_grad=True)
-
-    def with_hook() -> Any:
-        y = weight * 2
-        y.register_hook(lambda gradient: gradient * 10)
-        return y * 1
-
-    with pytest.raises(
-        TraceError, match=r"gradients of what with_hook gives would go through a hook on what tenon\.mul"
-    ):
-        tenon.trace(with_hook)()
+    trebled = tenon.trace(lambda: Trebled.apply(weight))
     with pytest.raises(TraceError, match=r"would go through backward of Trebled \(.*test_traced_places.py"):
-        tenon.trace(lambda: Trebled.apply(weight))()
+        trebled.save(tmp_path / "trebled.tenon")
+    trebled().backward()
+    assert weight.grad.item() == 3.0
+    weight.grad = None
     tenon.trace(lambda: Trebled.apply(weight).sum().backward())()
     assert weight.grad.item() == 3.0
     with pytest.raises(TraceError, match="registers a hook on a tensor of shape"):
@@ -531,3 +525,66 @@ def test_gradients_of_python_are_not_lost_in_a_trace() -> None:
     weight.grad = None
     (weight * 1).sum().backward()
     assert weight.grad.item() == 1.0
+
+
+def python_on_the_way(F: Any, kept: dict[str, Any], x: Any, is_hooked: bool) -> Any:
+    """The same for torch and Tenon: hooks and a gradient in Python on the way from `x` to a number."""
+
+    class Cubed(F.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return gradients[0] * x * 3
+
+    scale = x.detach().mean()
+    hidden = F.tanh(x) * 2
+    if is_hooked:
+        hidden.register_hook(lambda gradient: gradient * scale)
+    hidden.retain_grad()
+    kept["hidden"] = hidden
+    x.register_hook(lambda gradient: gradient + 1)
+    return (Cubed.apply(hidden) + F.exp(-hidden)).mean()
+
+
+@pytest.mark.parametrize("size", [3, 1 << 17])
+def test_backward_of_a_traced_call_goes_through_hooks_and_functions(size: int) -> None:
+    values = np.random.default_rng(size).uniform(-1, 1, size)
+    given: Any = tenon.tensor(values, requires_grad=True), torch.tensor(values, requires_grad=True)
+    kept: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    settings = {"hooked": True}
+    traced = tenon.trace(lambda x: python_on_the_way(tenon, kept[0], x, settings["hooked"]))
+    for step in range(5):
+        settings["hooked"] = step < 3
+        for x, step_of in zip(
+            given, (traced, lambda x: python_on_the_way(torch, kept[1], x, settings["hooked"])), strict=True
+        ):
+            x.grad = None
+            (step_of(x * (step + 1)) * 3).backward()
+        np.testing.assert_allclose(given[0].grad, given[1].grad, rtol=1e-12, atol=1e-20)
+        np.testing.assert_allclose(kept[0]["hidden"].grad, kept[1]["hidden"].grad, rtol=1e-12, atol=1e-20)
+
+
+def test_a_hook_that_is_gone_leaves_one_program() -> None:
+    layer: Any = nn.Linear(2, 2, seed=0).requires_grad_()
+    model = nn.Sequential(layer, nn.Tanh())
+    seen: list[Any] = []
+    handle = layer.register_full_backward_hook(lambda module, given, found: seen.append(found[0].tolist()))
+    loss = tenon.trace(lambda x: (model(x) ** 2).sum())
+    x = tenon.tensor([[1.0, -2.0]])
+    for _ in range(3):
+        loss(x).backward()
+    gradient = layer.weight.grad.numpy() / 3
+    assert len(seen) == 3
+    handle.remove()
+    for _ in range(3):
+        layer.weight.grad = None
+        result = loss(x)
+        assert result._source.name == "<lambda>"
+        result.backward()
+        np.testing.assert_allclose(np.asarray(layer.weight.grad), gradient, rtol=1e-6)
+    assert len(seen) == 3
