@@ -143,34 +143,30 @@ class FenceProxyOp(IRDLOperation):
         super().__init__(properties={"kind": ProxyKindAttr(), "space": SharedSpaceAttr()})
 
 
+class _AtBarrier(IRDLOperation):
+    """What a thread does at one of the barriers of a block, which are numbered, for so many threads."""
+
+    number = operand_def(i32)
+    threads = operand_def(i32)
+
+    assembly_format = "`id` `=` $number `number_of_threads` `=` $threads attr-dict"
+
+    def __init__(self, number: SSAValue, threads: SSAValue) -> None:
+        super().__init__(operands=[number, threads])
+
+
 @irdl_op_definition
-class BarrierOp(IRDLOperation):
-    """Wait at one of the barriers of a block until so many threads are there, or have been."""
+class BarrierOp(_AtBarrier):
+    """Wait until so many threads are there, or have been."""
 
     name = "nvvm.barrier"
 
-    number = operand_def(i32)
-    threads = operand_def(i32)
-
-    assembly_format = "`id` `=` $number `number_of_threads` `=` $threads attr-dict"
-
-    def __init__(self, number: SSAValue, threads: SSAValue) -> None:
-        super().__init__(operands=[number, threads])
-
 
 @irdl_op_definition
-class BarrierArriveOp(IRDLOperation):
-    """Be at one of the barriers of a block, of so many threads, and go on."""
+class BarrierArriveOp(_AtBarrier):
+    """Be there, and go on."""
 
     name = "nvvm.barrier.arrive"
-
-    number = operand_def(i32)
-    threads = operand_def(i32)
-
-    assembly_format = "`id` `=` $number `number_of_threads` `=` $threads attr-dict"
-
-    def __init__(self, number: SSAValue, threads: SSAValue) -> None:
-        super().__init__(operands=[number, threads])
 
 
 @irdl_op_definition
