@@ -39,6 +39,7 @@ from tenon.lowering.cuda.tables import (
     PRELUDE,
 )
 from tenon.lowering.instructions.table import device_functions
+from tenon.lowering.steps.tile_copies import SAME_MEMORY
 
 UNROLLING = {"unroll": "#pragma unroll", "rolled": "#pragma unroll 1"}
 """What attributes of loops become in text."""
@@ -284,9 +285,7 @@ STATEMENTS: dict[str, Callable[[KernelWriter, Any], None]] = {
     memref.StoreOp.name: emit_store,
     memref.AtomicRMWOp.name: emit_atomic,
     memref.AllocaOp.name: emit_alloca,
-    memref.CollapseShapeOp.name: emit_reshape,
-    memref.ExpandShapeOp.name: emit_reshape,
-    memref.CastOp.name: emit_reshape,
+    **dict.fromkeys([kind.name for kind in SAME_MEMORY], emit_reshape),
     memref.ViewOp.name: emit_view,
     vector.LoadOp.name: emit_vector_load,
     vector.StoreOp.name: emit_vector_store,
