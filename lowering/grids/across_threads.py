@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from xdsl.dialects import arith, gpu
+from xdsl.dialects import gpu
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import SSAValue
 
@@ -17,7 +17,7 @@ from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
 from tenon.lowering.grids.thread_code import SHARED, Registers, ThreadCode
 from tenon.lowering.kernels.statement import element_type
-from tenon.lowering.loop_ir.builder import INDEX, Position, Steps
+from tenon.lowering.loop_ir.builder import Position, Steps
 from tenon.lowering.steps.nest import THREADS, Bind, Loop, Nest, NestStatement
 
 Values = list[SSAValue]
@@ -119,8 +119,7 @@ def _through_shared(code: ThreadCode, arrays: Sequence[Registers], across: Seque
 
     def read() -> None:
         if 2 < count <= nest.machine.warp and count & (count - 1) == 0 and _share_result(nest, across):
-            lane, size = code.builder.index(code.lane()), code.builder.index_constant(count)
-            own_slot = Position(((code.builder.pure(arith.RemUIOp, (lane, size), INDEX), 1),))
+            own_slot = code.remainder(code.lane(), count)
             distances = [1 << step for step in range(count.bit_length() - 1)]
             store(code, arrays, _exchanged(code, slot_values(own_slot), distances, combine))
             return

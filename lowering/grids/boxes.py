@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from xdsl.dialects import arith, gpu, memref
+from xdsl.dialects import gpu, memref
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, NoneAttr, StridedLayoutAttr, UnrankedMemRefType
 from xdsl.ir import SSAValue
 
@@ -27,7 +27,7 @@ from tenon.dialects.upstream.nvvm import ElectOp, MBarrierInitFenceOp, SetMaxReg
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.grids.thread_code import SHARED, ThreadCode
 from tenon.lowering.grids.tiles import SharedTile
-from tenon.lowering.loop_ir.builder import INDEX, Position
+from tenon.lowering.loop_ir.builder import Position
 from tenon.lowering.steps.nest import THREADS
 
 TICKS = 10_000_000
@@ -113,11 +113,7 @@ class Boxes:
 
     def stage(self, at: Position) -> Position:
         """Which stage an iteration has."""
-        if self.stages == 1 or not at.terms:
-            return Position((), at.constant % self.stages)
-        builder = self.code.builder
-        operands = (builder.index(at), builder.index_constant(self.stages))
-        return Position(((builder.pure(arith.RemUIOp, operands, INDEX), 1),))
+        return self.code.remainder(at, self.stages)
 
     def wait(self, at: Position) -> None:
         """Wait until the tiles of iteration `at` are there."""
@@ -139,10 +135,5 @@ class Boxes:
     def _wait(self, barrier: SSAValue, at: Position, before: int) -> None:
         """Wait for the phase that belongs to iteration `at`, or the one so many before."""
         code, builder = self.code, self.code.builder
-        if at.terms:
-            operands = (builder.index(at), builder.index_constant(self.stages))
-            phase = Position(((builder.pure(arith.DivUIOp, operands, INDEX), 1),)) + before
-            bit = builder.pure(arith.RemUIOp, (builder.index(phase), builder.index_constant(2)), INDEX)
-        else:
-            bit = builder.index_constant((at.constant // self.stages + before) % 2)
+        bit = builder.index(code.remainder(code.quotient(at, self.stages) + before, 2))
         builder.add(MBarrierTryWaitOp(self.barriers, barrier, code.equal(bit, 1), builder.index_constant(TICKS)))

@@ -19,7 +19,7 @@ from tenon.lowering.grids.across_threads import shuffled
 from tenon.lowering.grids.copies import copy_out, vector_of
 from tenon.lowering.grids.thread_code import REGISTERS, Registers, ThreadCode
 from tenon.lowering.kernels.statement import element_type
-from tenon.lowering.loop_ir.builder import INDEX, Position, Steps, vector_type
+from tenon.lowering.loop_ir.builder import Position, Steps, vector_type
 from tenon.lowering.steps.nest import Bind, Loop, Nest, NestAccess
 from tenon.lowering.steps.vectorize import allows_vectors
 
@@ -75,7 +75,7 @@ def _store_exchanged(
     element, lane = element_type(buffer), code.positions[dealt.lanes.name]
     row = code.allocate(i32, [PAIRS], REGISTERS)
     number = builder.index(lane)
-    odd = builder.pure(arith.RemUIOp, (number, builder.index_constant(2)), INDEX)
+    odd = builder.index(code.remainder(lane, 2))
     lower = {1: code.equal(odd, 0), 2: code.less(number, 2)}
 
     def load(source: SSAValue, indices: Sequence[SSAValue], type_: VectorType) -> SSAValue:

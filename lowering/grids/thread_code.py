@@ -124,20 +124,34 @@ class ThreadCode:
         lanes have the same one, and keeps what follows from it, such as descriptions of operands, once for a warp."""
         builder, warp = self.builder, self.nest.machine.warp
         split = [[loop.extent for loop in loops if (loop.bind is Bind.LANE) is lanes] for lanes in (False, True)]
-        own = builder.pure(arith.DivUIOp, (number, builder.index_constant(warp)), INDEX)
+        at = Position(((number, 1),))
+        own = builder.index(self.quotient(at, warp))
         zero, width = (builder.constant(IntegerAttr(n, i32), i32) for n in (0, warp))
         shuffle = ShuffleOp.of_lane(self.value(arith.IndexCastOp(own, i32)), zero, width)
         builder.add(shuffle)
         self.warp = self.value(arith.IndexCastOp(shuffle.shuffled, INDEX))
-        lane = builder.pure(arith.RemUIOp, (number, builder.index_constant(warp)), INDEX)
+        lane = builder.index(self.remainder(at, warp))
         return [*self.digits(self.warp, split[0]), *self.digits(lane, split[1])]
 
     # Where the thread is
 
     def lane(self) -> Position:
         """The number of the thread in its warp."""
-        warp = self.builder.index_constant(self.nest.machine.warp)
-        return Position(((self.builder.pure(arith.RemUIOp, (self.builder.index(self.thread), warp), INDEX), 1),))
+        return self.remainder(self.thread, self.nest.machine.warp)
+
+    def quotient(self, at: Position, by: int) -> Position:
+        """An index that is not negative, divided by a number and rounded down."""
+        return at.divided(by) if _is_multiple(at, by) else self._divided(arith.DivUIOp, at, by)
+
+    def remainder(self, at: Position, by: int) -> Position:
+        """What is left of it."""
+        return Position() if _is_multiple(at, by) else self._divided(arith.RemUIOp, at, by)
+
+    def _divided(self, kind: type[arith.DivUIOp | arith.RemUIOp], at: Position, by: int) -> Position:
+        if not at.terms:
+            return Position((), at.constant // by if kind is arith.DivUIOp else at.constant % by)
+        operands = (self.builder.index(at), self.builder.index_constant(by))
+        return Position(((self.builder.pure(kind, operands, INDEX), 1),))
 
     def digits(self, number: SSAValue, extents: Sequence[int]) -> list[SSAValue]:
         """Where `number` is in a box of `extents`, row-major."""
@@ -299,6 +313,10 @@ class ThreadCode:
     def value(self, op: Operation) -> SSAValue:
         """Append `op` and return its only result."""
         return self.builder.value(op)
+
+
+def _is_multiple(at: Position, of: int) -> bool:
+    return at.constant % of == 0 and all(factor % of == 0 for _, factor in at.terms)
 
 
 def _zero(element: Attribute) -> Attribute:

@@ -7,7 +7,7 @@ from functools import partial
 from math import prod
 
 import numpy as np
-from xdsl.dialects import arith, gpu
+from xdsl.dialects import gpu
 from xdsl.ir import SSAValue
 
 from tenon.dialects.upstream.nvgpu import DeviceAsyncCreateGroupOp, DeviceAsyncWaitOp
@@ -16,7 +16,7 @@ from tenon.lowering.grids.boxes import Boxes
 from tenon.lowering.grids.thread_code import ROLLED, ThreadCode
 from tenon.lowering.grids.tiles import SharedTile
 from tenon.lowering.grids.warpgroup_products import WarpgroupProducts
-from tenon.lowering.loop_ir.builder import INDEX, Limits, Position, Steps
+from tenon.lowering.loop_ir.builder import Limits, Position, Steps
 from tenon.lowering.steps.nest import Loop
 from tenon.lowering.steps.validity import copied_for
 
@@ -251,11 +251,7 @@ class TileCopies:
 
     def _stage(self, loop: Loop, at: Position) -> Position:
         """Which stage an iteration has."""
-        if not at.terms:
-            return Position((), at.constant % loop.stages)
-        builder = self.code.builder
-        operands = (builder.index(at), builder.index_constant(loop.stages))
-        return Position(((builder.pure(arith.RemUIOp, operands, INDEX), 1),))
+        return self.code.remainder(at, loop.stages)
 
     def _set_stage(self, tiles: Sequence[SharedTile], stage: Position) -> None:
         for tile in tiles:

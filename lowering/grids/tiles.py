@@ -139,7 +139,7 @@ class SharedTile:
         """The indices of an element by where it is along the dimensions; `moved` is where in its row, or panel."""
         panels: list[Position] = []
         if self.panel:
-            panels, inner = [self._quotient(inner, self.panel)], self._remainder(inner, self.panel)
+            panels, inner = [self.code.quotient(inner, self.panel)], self.code.remainder(inner, self.panel)
         return [self.code.builder.index(at) for at in (self.stage, *panels, *outer, moved(outer, inner))]
 
     def _swizzled(self, outer: list[Position], inner: Position) -> Position:
@@ -150,27 +150,15 @@ class SharedTile:
         row = Position()
         for n, at in zip(self.layout, outer, strict=False):
             row = row.scaled(self.dimensions[n].size) + at
-        number = self._quotient(inner, run)
-        moved = self._exchanged(number, self._remainder(self._quotient(row, MOST // self.swizzle), self.swizzle))
-        return Position(((builder.index(moved), 1),)).scaled(run) + self._remainder(inner, run)
-
-    def _quotient(self, at: Position, by: int) -> Position:
-        builder = self.code.builder
-        if _is_multiple(at, by):
-            return at.divided(by)
-        value = builder.pure(arith.DivUIOp, (builder.index(at), builder.index_constant(by)), INDEX)
-        return Position(((value, 1),))
-
-    def _remainder(self, at: Position, by: int) -> Position:
-        builder = self.code.builder
-        if _is_multiple(at, by):
-            return Position()
-        value = builder.pure(arith.RemUIOp, (builder.index(at), builder.index_constant(by)), INDEX)
-        return Position(((value, 1),))
+        number = self.code.quotient(inner, run)
+        moved = self._exchanged(number, row)
+        return Position(((builder.index(moved), 1),)).scaled(run) + self.code.remainder(inner, run)
 
     def _exchanged(self, number: Position, row: Position) -> Position:
-        builder = self.code.builder
-        return Position(((builder.pure(arith.XOrIOp, (builder.index(number), builder.index(row)), INDEX), 1),))
+        """With which run of a row another one has traded places."""
+        code, builder = self.code, self.code.builder
+        distance = code.remainder(code.quotient(row, MOST // self.swizzle), self.swizzle)
+        return Position(((builder.pure(arith.XOrIOp, (builder.index(number), builder.index(distance)), INDEX), 1),))
 
     def store(self, registers: SSAValue) -> None:
         """Store the thread's share to shared memory."""
@@ -283,7 +271,7 @@ class SharedTile:
         outer[self._rows] += self._chosen(eighth, down) + row
         number = inner.divided(run) + self._chosen(eighth, along)
         if self.swizzle > 1:  # matrices begin at multiples of eight rows
-            number = self._exchanged(number, self._remainder(self._quotient(row, MOST // self.swizzle), self.swizzle))
+            number = self._exchanged(number, row)
         return [builder.index(at) for at in (self.stage, *outer, number.scaled(run))]
 
     @property
@@ -299,8 +287,8 @@ class SharedTile:
         for bit in range(len(distances).bit_length() - 1):
             step = distances[1 << bit]
             if step:
-                total += self._remainder(at, 2).scaled(step)
-            at = self._quotient(at, 2)
+                total += self.code.remainder(at, 2).scaled(step)
+            at = self.code.quotient(at, 2)
         return total
 
     def _positions(self, moved: Mapping[str, Position] = NOWHERE) -> list[Position]:
@@ -338,7 +326,3 @@ class SharedTile:
         else:
             code.over([other for other in array.loops if other is not loop], lambda: vectors(loop))
         return array
-
-
-def _is_multiple(at: Position, of: int) -> bool:
-    return at.constant % of == 0 and all(factor % of == 0 for _, factor in at.terms)

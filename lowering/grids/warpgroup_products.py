@@ -18,11 +18,8 @@ from tenon.dialects.upstream.warpgroup import WarpgroupMmaOp
 from tenon.lowering.grids.matrix_products import fragments_of_left, is_transposed, put_left, result_loops
 from tenon.lowering.grids.thread_code import Registers, ThreadCode
 from tenon.lowering.grids.tiles import SharedTile
-from tenon.lowering.loop_ir.builder import INDEX, Position, Steps
+from tenon.lowering.loop_ir.builder import Position, Steps
 from tenon.lowering.steps.nest import Bind, Contraction, Loop
-
-_WARPS = 4
-"""Of a warpgroup."""
 
 
 class Turns:
@@ -30,20 +27,22 @@ class Turns:
     them. Each waits at a barrier of its own for the one before; the first one, at first, for the last."""
 
     def __init__(self, code: ThreadCode) -> None:
-        self.code, self.count = code, code.nest.count(Bind.WARP) // _WARPS
-        self._kinds = (i32, code.nest.machine.warp * _WARPS * 2)
-        builder = code.builder
+        machine = code.nest.machine
+        warps = machine.warpgroup // machine.warp
+        self.code, self.count = code, code.nest.count(Bind.WARP) // warps
+        self._threads = 2 * machine.warpgroup
+        """At a barrier: those of a warpgroup wait, and those of the one before arrive."""
         assert code.warp is not None
-        self._number = builder.pure(arith.DivUIOp, (code.warp, builder.index_constant(_WARPS)), INDEX)
+        self._number = code.quotient(Position(((code.warp, 1),)), warps)
         """Of the warpgroup."""
 
     def open(self) -> None:
         """Before the first turn."""
-        self._when_at(self.count - 1, lambda: self._act(BarrierArriveOp, self.code.builder.index_constant(0)))
+        self._when_at(self.count - 1, lambda: self._act(BarrierArriveOp, Position()))
 
     def close(self) -> None:
         """Behind the last one."""
-        self._when_at(0, lambda: self._act(BarrierOp, self.code.builder.index_constant(0)))
+        self._when_at(0, lambda: self._act(BarrierOp, Position()))
 
     def begin(self) -> None:
         """Wait for the turn of this warpgroup."""
@@ -51,19 +50,17 @@ class Turns:
 
     def end(self) -> None:
         """Let the next one begin."""
-        builder, count = self.code.builder, self.code.builder.index_constant(self.count)
-        following = builder.index(Position(((self._number, 1),), 1))
-        self._act(BarrierArriveOp, builder.pure(arith.RemUIOp, (following, count), INDEX))
+        self._act(BarrierArriveOp, self.code.remainder(self._number + 1, self.count))
 
-    def _act(self, kind: type[BarrierOp | BarrierArriveOp], number: SSAValue) -> None:
+    def _act(self, kind: type[BarrierOp | BarrierArriveOp], number: Position) -> None:
         """Be at the barrier of a warpgroup; that of the block is before them."""
-        code, (element, threads) = self.code, self._kinds
-        barrier = code.builder.index(Position(((number, 1),), 1))
-        count = code.builder.constant(IntegerAttr(threads, element), element)
-        code.builder.add(kind(code.value(arith.IndexCastOp(barrier, element)), count))
+        code = self.code
+        barrier = code.builder.index(number + 1)
+        count = code.builder.constant(IntegerAttr(self._threads, i32), i32)
+        code.builder.add(kind(code.value(arith.IndexCastOp(barrier, i32)), count))
 
     def _when_at(self, number: int, body: Callable[[], None]) -> None:
-        self.code.when(self.code.equal(self._number, number), body)
+        self.code.when(self.code.equal(self.code.builder.index(self._number), number), body)
 
 
 class WarpgroupProducts:
