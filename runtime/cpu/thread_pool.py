@@ -1,8 +1,10 @@
 """The code of the pool of threads, over POSIX threads and atomics.
 
-- The thread that calls takes part. Chunks are claimed one by one from `ticket`, which holds the number of the launch
-  in its upper half and the chunks left in its lower half; a worker that wakes up late finds another number, or nothing
-  left, and claims nothing.
+- The thread that calls takes part. Each thread has a part of the chunks, the same in each launch: what one kernel has
+  written for the next is near it then. Whoever is done with its own goes on with those of others.
+- Chunks are claimed one by one from the word of their part, which holds the number of the launch in its upper half and
+  the chunks left in its lower half; a worker that wakes up late finds another number, or nothing left, and claims
+  nothing.
 - Workers start with the first launch that has use for them. One that finds no work looks out for some for 50
   microseconds, then sleeps. One that finds itself on the core of its launch's caller leaves it (Linux): the scheduler
   may wake a thread on the core of whoever wakes it while others are idle, and both would take turns from then on.
@@ -37,7 +39,10 @@ _BLOCKED = ~sum(1 << (number - 1) for number in _FAULTS)
 """The first 64 signals but those that a thread raises itself: where they are blocked, no handler tells of a fault."""
 
 _NUMBER, _LEFT = -1 << 32, 0xFFFFFFFF
-"""The halves of a ticket."""
+"""The halves of the word of a part."""
+
+_MOST_PARTS = 64
+"""Parts of a launch; of more threads some share one."""
 
 TASK = function_type(VOID, PTR, I64)
 """Functions of a context and the number of a chunk."""
@@ -49,7 +54,9 @@ ticket = code.variable("ticket", U64, align=128)
 done = code.variable("done", I64, align=128)
 busy = code.variable("busy", I32, align=128)
 sleepers = code.variable("sleepers", I32, align=128)
+parts = code.variable("parts", U64, count=_MOST_PARTS, align=128)
 launch = code.variable("launch", Struct(function=TASK, context=PTR, chunks=I64, control=U64), align=128)
+part_count = code.variable("part_count", I64)
 core = code.variable("core", I32, initial=-1)
 threads = code.variable("threads", I32, initial=1)
 workers = code.variable("workers", I32)
@@ -147,20 +154,37 @@ def leave_core_of_caller() -> None:
     _set_allowed_cores(0, 1024, mask)
 
 
-@code.function(VOID, number=U64)
-def take_chunks(number: Value) -> None:
-    """Run chunks of a launch as long as there are any."""
-    seen = code.local(U64, ticket.load("acquire"))
+@code.function(VOID, number=U64, own=I64)
+def take_chunks(number: Value, own: Value) -> None:
+    """Run chunks of a launch as long as there are any: those of the part `own`, then those of the next ones."""
+    # Where it is that of another launch, nothing is left of this one.
+    count = part_count.load("monotonic")
+    with code.each(count) as turn:
+        take_part(number, (own + turn) % count)
+
+
+@code.function(VOID, number=U64, part=I64)
+def take_part(number: Value, part: Value) -> None:
+    """Run chunks of one part of a launch as long as there are any."""
+    word = parts.at(part)
+    seen = code.local(U64, word.load("acquire"))
     with code.loop():
         left = seen & _LEFT
         code.return_unless(((seen & _NUMBER) == number) & (left != 0))
-        current, is_claimed = ticket.exchange(seen, seen - 1, "acq_rel acquire", weak=True)
+        current, is_claimed = word.exchange(seen, seen - 1, "acq_rel acquire", weak=True)
         seen.set(current)
         with code.if_(is_claimed):
             _set_control(launch.control)
-            launch.function(launch.context, launch.chunks - left)
+            end = end_of_part(part, launch.chunks, part_count.load("monotonic"))
+            launch.function(launch.context, end - left.to(I64))
             done.fetch("add", 1, "release")
-            seen.set(ticket.load("acquire"))
+            seen.set(word.load("acquire"))
+
+
+@code.function(I64, part=I64, chunks=I64, count=I64)
+def end_of_part(part: Value, chunks: Value, count: Value) -> Operand:
+    """The chunk behind those of a part."""
+    return (part + 1) * chunks // count
 
 
 @code.function(U64)
@@ -170,20 +194,20 @@ def nanoseconds() -> Operand:
     return time[0] * 1_000_000_000 + time[1]
 
 
-@code.function(PTR, unused=PTR)
-def work(unused: Value) -> Operand:
-    """A worker: take part in launches, look out for the next one for a while, then sleep; leave when there are too
-    many."""
+@code.function(PTR, own=PTR)
+def work(own: Value) -> Operand:
+    """A worker: take part in launches, at first in the part `own` of each, look out for the next one for a while, then
+    sleep; leave when there are too many."""
     now = code.local(U64, ticket.load("acquire"))
     with code.loop() as next_launch:
-        number = now & _NUMBER
+        number = now.address.load()
         leave_core_of_caller()
-        take_chunks(number)
+        take_chunks(number, own.to(I64))
         started, turn = nanoseconds(), code.local(I32, 0)
         with code.loop():
             turn.set(turn + 1)
             seen = ticket.load("acquire")
-            with code.if_((seen & _NUMBER) != number):
+            with code.if_(seen != number):
                 now.set(seen)
                 code.continue_(next_launch)
             _pause()
@@ -199,7 +223,7 @@ def work(unused: Value) -> Operand:
                 _unlock(mutex)
                 code.return_(None)
             now.set(ticket.load("seq_cst"))
-            code.break_if((now & _NUMBER) != number)
+            code.break_if(now != number)
             _wait(condition, mutex)
         sleepers.fetch("sub", 1, "seq_cst")
         _unlock(mutex)
@@ -220,7 +244,8 @@ def hire(wanted: Value) -> None:
     with code.loop():
         count = workers.load("monotonic")
         code.break_if(count >= wanted)
-        with code.if_(_create(thread, attributes, work.address, None) != 0):
+        own = (count + 1).to(I64).to(PTR)
+        with code.if_(_create(thread, attributes, work.address, own) != 0):
             threads.store(count + 1, "monotonic")
             code.break_()
         workers.store(count + 1, "monotonic")
@@ -238,18 +263,24 @@ def wake(count: Value) -> None:
         _signal(condition)
 
 
-@code.function(VOID, function=TASK, context=PTR, chunks=I64)
-def share(function: Value, context: Value, chunks: Value) -> None:
-    """Run a launch with the workers."""
+@code.function(VOID, function=TASK, context=PTR, chunks=I64, count=I64)
+def share(function: Value, context: Value, chunks: Value, count: Value) -> None:
+    """Run a launch with the workers, in so many parts."""
     launch.put(function=function, context=context, chunks=chunks, control=_control())
     core.store(current_core(), "monotonic")
     done.store(0, "monotonic")
-    number = (ticket.load("monotonic") & _NUMBER) + (1 << 32)
-    ticket.store(number | chunks, "seq_cst")
+    number = ticket.load("monotonic") + (1 << 32)
+    part_count.store(count, "monotonic")
+    start = code.local(I64, 0)
+    with code.each(count) as part:
+        end = end_of_part(part, chunks, count)
+        parts.at(part).store(number | (end - start).to(U64), "release")
+        start.set(end)
+    ticket.store(number, "seq_cst")
     asleep = sleepers.load("seq_cst").to(I64)
     with code.if_(asleep > 0):
         wake(code.select(asleep < chunks - 1, asleep, chunks - 1))
-    take_chunks(number)
+    take_chunks(number, 0)
     turn = code.local(I32, 0)
     with code.loop():
         code.break_if(done.load("acquire") == chunks)
@@ -267,7 +298,8 @@ def tenon_parallel_for(function: Value, context: Value, chunks: Value) -> None:
     with code.if_((count >= 2) & is_cut), code.if_(busy.fetch("xchg", 1, "acquire") == 0):
         with code.if_(workers.load("monotonic") < count - 1):
             hire(count - 1)
-        share(function, context, chunks)
+        most = code.select(chunks < _MOST_PARTS, chunks, _MOST_PARTS)
+        share(function, context, chunks, code.select(count.to(I64) < most, count.to(I64), most))
         busy.store(0, "release")
         code.return_()
     with code.each(chunks) as chunk:
@@ -303,7 +335,8 @@ def tenon_reset_threads() -> None:
     _condition_init(condition, None)
     for count in (workers, sleepers, busy):
         count.store(0)
-    ticket.store(ticket.load() & _NUMBER)
+    with code.each(_MOST_PARTS) as part:
+        parts.at(part).store(0)
 
 
 pool_source = code.text

@@ -295,6 +295,36 @@ def test_launches_from_several_threads_while_the_count_changes(counter: Any) -> 
     assert all((x == 500).all() for x in arrays)
 
 
+def test_each_thread_begins_with_the_same_part_and_goes_on_with_those_of_others() -> None:
+    launch = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(threads.pool_address())
+    firsts: dict[int, int] = {}
+    has_begun, has_others = threading.Event(), threading.Event()
+    run: list[int] = []
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+    def task(context: object, chunk: int) -> None:
+        me = threading.get_native_id()
+        if me not in firsts:
+            firsts[me] = chunk
+            if me == caller:
+                has_begun.wait(20)
+            else:
+                has_begun.set()
+                has_others.wait(20)
+        run.append(chunk)
+        if len(run) == 7:
+            has_others.set()
+
+    caller = threading.get_native_id()
+    for _ in range(3):
+        for state in (firsts, run, has_begun, has_others):
+            state.clear()
+        launch(task, None, 8)
+        assert firsts.pop(caller) == 0
+        assert list(firsts.values()) == [4]
+        assert run == [0, 1, 2, 3, 5, 6, 7, 4]
+
+
 def test_workers_start_with_the_first_launch_and_leave_when_there_are_too_many(counter: Any) -> None:
     threads.set_num_threads(1)
     wait_for_workers(0)
