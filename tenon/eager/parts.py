@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from tenon.dialects.definition.both_faces import sizes_of
+from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.types.shapes import exchanged, flattened
 from tenon.eager.changes import can_write_at_once, share, write
@@ -59,7 +60,7 @@ class Parts(Interchange):
         if basic is not None:
             return self._seen(self._laid[basic], index_step, basic)
         if insertion_point() is not None and _has_value(key):
-            return _refuse_traced(key)
+            return to_value(self)[key]
         if _is_truth_value(key):
             return self.reshape(1, *self.shape)[_rows(key)]
         found = read_key(key)
@@ -275,7 +276,3 @@ def _rows(key: Any) -> Array:
 
 def _has_value(key: Any) -> bool:
     return any(isinstance(entry, Value) for entry in (key if isinstance(key, tuple) else (key,)))
-
-
-def _refuse_traced(key: Any) -> NoReturn:
-    raise TypeError("a tensor is indexed by a traced value; index tenon.asarray(x) instead")

@@ -43,6 +43,35 @@ def same_traced_and_on_arrays(function: Callable[..., Any], expected: Any, *arra
 VECTORS = (np.arange(3.0), np.arange(2.0) + 10, np.arange(4.0) - 5)
 
 
+@pytest.mark.parametrize("kind", [tenon.jit, tenon.trace, lambda f: f])
+def test_what_is_filled_with_may_be_computed(kind: Callable[..., Any]) -> None:
+    """A number that is traced, or a tensor, and each element of a result of one's own."""
+
+    def made(x: Any) -> Any:
+        filled = tenon.full((2, 3), x[:3], dtype="f64"), tenon.full_like(x, x[1]), tenon.full((), -x[0], dtype="i32")
+        return *filled, tenon.linspace(x[0], 5.0, 4, dtype="f64"), tenon.linspace(-1, x[3], 3, endpoint=False)
+
+    data = np.array([1.0, 2.0, 3.0, 4.0])
+    found = kind(made)(data if kind is tenon.jit else tenon.tensor(data))
+    expected = [
+        np.full((2, 3), data[:3]),
+        np.full(4, 2.0),
+        np.full((), -1, np.int32),
+        np.linspace(1, 5, 4),
+        np.linspace(-1, 4, 3, endpoint=False, dtype=np.float32),
+    ]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+
+
+def test_a_tensor_that_is_filled_is_another_one() -> None:
+    number = tenon.tensor(np.ones(3, np.float32))
+    made = tenon.full((3,), number)
+    made += 1
+    assert number.tolist() == [1.0] * 3 and made.tolist() == [2.0] * 3
+
+
 @pytest.mark.parametrize("indexing", ["xy", "ij"])
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_meshgrid_is_numpys(indexing: Any, count: int) -> None:

@@ -59,8 +59,26 @@ def slopes(own: Any, layer: Any, xs: Any, _: Any) -> Any:
     return (found**2).sum()
 
 
+def put_inside(own: Any, layer: Any, xs: Any, w: Any) -> Any:
+    """Where values are updated, at indices that are values, as an array, and as numbers to fill with."""
+    if own is tenon:
+
+        def step(h: Any, i: Any) -> Any:
+            h = h.at[i].add(w[i] * w[0]) + tenon.asarray(w) + tenon.full_like(h, w[i, 0])
+            return h, tenon.full((4,), w[1, 2]) * tenon.linspace(w[i, 1], w[0, 0], 4)
+
+        last, rows = tenon.scan(step, layer.weight, np.array([1, 3, 1]))
+        return (last**2).sum() + rows.sum()
+    h, total = layer.weight, 0.0
+    for i in (1, 3, 1):
+        rows = torch.nn.functional.one_hot(torch.tensor(i), 4)[:, None]
+        h = h + rows * (w[i] * w[0]) + w + w[i, 0]
+        total = total + (w[1, 2] * torch.lerp(w[i, 1], w[0, 0], torch.arange(4) / 3)).sum()
+    return (h**2).sum() + total
+
+
 @pytest.mark.parametrize("is_traced", [False, True])
-@pytest.mark.parametrize("function", [scanned, branched, recomputed, computed_inside, slopes])
+@pytest.mark.parametrize("function", [scanned, branched, recomputed, computed_inside, slopes, put_inside])
 def test_tensors_from_around_have_gradients(function: Function, is_traced: bool) -> None:
     own, theirs = nn.Linear(4, 4), torch.nn.Linear(4, 4)
     own.load_state_dict({name: value.detach().numpy() for name, value in theirs.state_dict().items()})

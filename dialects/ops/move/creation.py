@@ -40,7 +40,7 @@ def filled(function: str, shape: Any, value: Any, dtype: object, device: str | N
         raise TypeError(f"{function}: the value is None where a number is needed")
     if not all(isinstance(extent, Size) or hasattr(extent, "__index__") for extent in size):
         raise TypeError(f"{function}: the shape is {size} where integers are needed")
-    number = np.asarray(value, numpy_dtype(element_type(dtype)))
+    number = None if _is_computed(value) else np.asarray(value, numpy_dtype(element_type(dtype)))
     if any(not isinstance(extent, Size) and extent < 0 for extent in size):
         raise InferenceError(f"{function}: the shape is {size}, which has a negative size")
     if all(type(extent) is int for extent in size):
@@ -48,6 +48,9 @@ def filled(function: str, shape: Any, value: Any, dtype: object, device: str | N
             check_addressable(tensor_type(size, element_type(dtype)))
         except InferenceError as error:
             raise InferenceError(f"{function}: {error}") from None
+    if number is None:
+        made = ops.broadcast_to(asarray(value, dtype), shape=size)
+        return made if isinstance(made, Value) else made.clone()
     if insertion_point() is None:
         return np.full(size, number)
     if any(isinstance(extent, Size) for extent in size):
@@ -99,6 +102,8 @@ def full_like(x: Any, value: float, *, dtype: object = None, device: str | None 
         return full(x.shape, value, element)
     array = x if hasattr(x, "dtype") else np.asarray(x)
     made = full(tuple(array.shape), value, array.dtype if dtype is None else dtype)
+    if _is_computed(value):
+        return made
     face = getattr(type(x), "__tenon_new__", None)
     # Where a function of values is traced, tensors are read from around it, and what is made there is none.
     is_value = isinstance(made, Value) and not getattr(x, "_is_traced", False)
@@ -135,7 +140,9 @@ def asarray(x: Any, dtype: object = None, *, device: str | None = None, copy: bo
     element = None if dtype is None else element_type(dtype)
     if isinstance(x, Value):
         return to_value(x, element)
-    if insertion_point() is None and hasattr(type(x), "__tenon_op__"):
+    if hasattr(type(x), "__tenon_op__"):
+        if insertion_point() is not None and not getattr(x, "_is_traced", False):  # read from around a function of values
+            return to_value(x, element)
         return x if element in (None, element_type(x.dtype)) and not copy else ops.cast(x, dtype=element or x.dtype)
     if element is None and not hasattr(x, "dtype"):
         found = np.asarray(x).dtype
@@ -201,7 +208,15 @@ def linspace(
     check_device("linspace", device)
     check_count("linspace", "num", num)
     dtype = "f32" if dtype is None else dtype
+    if _is_computed(start) or _is_computed(stop):
+        parts = np.arange(num) / max(num - endpoint, 1)
+        return ops.cast(start * (1 - parts) + stop * parts, dtype=dtype)
     return _known(np.linspace(start, stop, num, endpoint=endpoint).astype(numpy_dtype(element_type(dtype))))
+
+
+def _is_computed(number: Any) -> bool:
+    """Whether a number is a traced value or a tensor, through which gradients may go."""
+    return isinstance(number, Value) or hasattr(type(number), "__tenon_op__")
 
 
 def _known(array: np.ndarray[Any, Any]) -> Any:

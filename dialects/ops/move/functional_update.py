@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.registry import value_method
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.move.scatter import COMBINING
@@ -109,7 +110,7 @@ class PartUpdates:
         return ops.slice_scatter(self.x, self._combined(part, given, reduction), **settings)
 
     def _fitted(self, values: Any, shape: tuple[int, ...], whose: str = "that of x[key]") -> Value:
-        given = ops.asarray(values, self.x.element_type)
+        given = to_value(ops.asarray(values, self.x.element_type))
         try:
             return ops.broadcast_to(given, shape=shape)
         except InferenceError as error:
