@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, UnitAttr, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, UnitAttr, i1, i64
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     var_operand_def,
@@ -39,7 +40,8 @@ class WarpgroupMmaOp(IRDLOperation):
     The last two dimensions of `a` and `b` are rows of 128 bytes. These are along the reduced axis, 16 elements of which
     are multiplied; with `transposeA`, `transposeB` they are along the rows or the columns of the result, and the first
     dimension of several behind that of stages is what continues them. `a` may be in registers (memory space 5), from
-    its indices on as the instruction deals it out."""
+    its indices on as the instruction deals it out. Without `adds`, where that is given, the product takes the place of
+    what `sums` held."""
 
     name = "warpgroup.mma"
 
@@ -49,6 +51,7 @@ class WarpgroupMmaOp(IRDLOperation):
     b_indices = var_operand_def(IndexType())
     sums = operand_def(MemRefType)
     sums_indices = var_operand_def(IndexType())
+    adds = opt_operand_def(i1)
     columns = prop_def(IntegerAttr)
     transpose_a = opt_prop_def(UnitAttr, prop_name="transposeA")
     transpose_b = opt_prop_def(UnitAttr, prop_name="transposeB")
@@ -61,6 +64,7 @@ class WarpgroupMmaOp(IRDLOperation):
         b: tuple[SSAValue, Sequence[SSAValue]],
         sums: tuple[SSAValue, Sequence[SSAValue]],
         columns: int,
+        adds: SSAValue | None = None,
         *,
         transpose_a: bool,
         transpose_b: bool,
@@ -69,7 +73,7 @@ class WarpgroupMmaOp(IRDLOperation):
         transposed = {"transposeA": transpose_a, "transposeB": transpose_b}
         properties: dict[str, Attribute] = {name: UnitAttr() for name, holds in transposed.items() if holds}
         properties["columns"] = IntegerAttr(columns, i64)
-        super().__init__(operands=[a[0], a[1], b[0], b[1], sums[0], sums[1]], properties=properties)
+        super().__init__(operands=[*a, *b, *sums, [adds] if adds is not None else []], properties=properties)
 
     def verify_(self) -> None:
         for operand in (self.b,) if self.a_in_registers else (self.a, self.b):

@@ -128,8 +128,9 @@ def emit_warpgroup_mma(writer: KernelWriter, op: WarpgroupMmaOp) -> None:
         a, transposed = f"*(const unsigned int (*)[4])&{writer.element(op.a, op.a_indices)}", transposed[1:]
     else:
         a = _descriptor(writer, op.a, op.a_indices, transposed[0])
+    adds = "true" if op.adds is None else writer.names[op.adds]
     sums = f"*(float (*)[{columns // 2}])&{writer.element(op.sums, op.sums_indices)}"
-    writer.line(f"{function}<{', '.join(str(int(known)) for known in transposed)}>({sums}, {a}, {b}, true);")
+    writer.line(f"{function}<{', '.join(str(int(known)) for known in transposed)}>({sums}, {a}, {b}, {adds});")
 
 
 def _descriptor(writer: KernelWriter, tile: SSAValue, indices: Sequence[SSAValue], across: bool) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.ir import SSAValue
 
@@ -19,11 +20,11 @@ from tenon.lowering.grid_schedules.contractions import packed_results
 from tenon.lowering.grid_schedules.matrix_instructions import cut_rows, dealt_columns, is_asynchronous, packed_operand
 from tenon.lowering.grid_schedules.warpgroup_instructions import rows_of_warpgroups
 from tenon.lowering.steps.bind import DESCENDING, BindLoop
-from tenon.lowering.steps.contract import WGMMA, Contract
-from tenon.lowering.steps.contract_warpgroup import DEPTH
+from tenon.lowering.steps.contract import MMA, WGMMA, Contract
+from tenon.lowering.steps.contract_warpgroup import ROWS
 from tenon.lowering.steps.nest import Nest, NestAccess
 from tenon.lowering.steps.pack import ASYNC, SHARED, Pack
-from tenon.lowering.steps.pieces import OnlineStep, PiecesStep, has_longest_last
+from tenon.lowering.steps.pieces import OnlineStep, PiecesStep, visible_along
 from tenon.lowering.steps.pipeline import Pipeline
 from tenon.lowering.steps.products import MatrixProduct, matrix_instruction, matrix_product, warpgroup_instruction
 from tenon.lowering.steps.reorder import Reorder
@@ -41,9 +42,15 @@ SUMS = 64
 """Sums of a product that goes on from piece to piece which a thread has, at most."""
 QUERIES = 128
 """Rows of a block of two warpgroups."""
-PIECE = 128 * 64
-"""Elements of an operand in a piece: a thread then has so few scores and sums of the second product that two blocks can
-run beside each other."""
+PIECES = (128, 64)
+"""Columns of a piece, the best first."""
+STAGES = 2
+"""Pieces that are copied or used at a time."""
+BESIDE = 32
+"""What a thread of a warpgroup keeps beside sums."""
+MOST_SUMS = 192
+"""Sums of all products that such a thread has, at most: of two products from scores of 64 columns that go on, of heads
+of 128 elements."""
 PANEL, MOST = 64, 128
 """Elements of 2 bytes of a row of shared memory that warpgroups read, and of the rows that they multiply, at most."""
 LEAST = 64
@@ -59,8 +66,7 @@ def decide_chained_products(nest: Nest) -> Sequence[Step] | str:
 
 
 def decide_chained_warpgroups(nest: Nest) -> Sequence[Step] | str:
-    """The same by the instructions of warpgroups: one product that is made of one other, by rows that are gone through
-    once."""
+    """The same by the instructions of warpgroups."""
     chain = _chain(nest)
     if isinstance(chain, str):
         return chain
@@ -109,26 +115,30 @@ class _Steps:
     firsts: list[MatrixProduct]
     seconds: list[MatrixProduct]
 
+    by: ClassVar[str] = MMA
+
     def all(self) -> list[Step]:
         nest, row, column = self.nest, self.row, self.column
         depths, heads = (list(dict.fromkeys(axes)) for axes in (self.depths, self.heads))
         own = dict.fromkeys((*depths, *heads))
         others = [axis for axis in nest.extents if axis not in (row, column, *own)]
         order = (*others, row, column, *own)
-        steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
-        steps += [BindLoop(axis, "grid") for axis in others]
         rows, columns = self.sizes()
-        steps += cut_rows(row, rows * WARPS, rows)
+        steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
+        steps += self._blocks(others, rows)
         steps += [Split(column, columns, (f"{column}o", f"{column}b")), *dealt_columns(f"{column}b", column)]
         for axis in own:
             steps += self._cut(axis)
-        sizes = {row: rows * WARPS, column: columns, **{axis: self._whole(axis) for axis in own}}
-        steps += self._packed(sizes)
+        steps += self._packed({row: rows, column: columns, **{axis: self._whole(axis) for axis in own}})
         for depth in depths:
-            steps.append(Contract(f"{depth}u" if depth in heads else f"{depth}f", "mma"))
-        steps.append(Contract(f"{column}u", "mma"))
+            steps.append(Contract(f"{depth}u" if depth in heads else f"{depth}f", self.by))
+        steps.append(Contract(f"{column}u", self.by))
         steps.append(PiecesStep(f"{column}o") if self.is_summed else OnlineStep(f"{column}o"))
-        return [*steps, Pipeline(f"{column}o", 2)] if nest.extents[column] > columns else steps
+        return [*steps, Pipeline(f"{column}o", STAGES)] if nest.extents[column] > columns else steps
+
+    def _blocks(self, others: Sequence[str], rows: int) -> list[Step]:
+        """Steps that deal out blocks, of so many rows, and these to threads; the `others` are axes of all products."""
+        return [*[BindLoop(axis, "grid") for axis in others], *cut_rows(self.row, rows, rows // WARPS)]
 
     @property
     def depths(self) -> list[str]:
@@ -145,7 +155,7 @@ class _Steps:
         return all(id(s) in products for s in self.nest.statements if self.column in s.reduced)
 
     def sizes(self) -> tuple[int, int]:
-        """Rows of a warp and columns of a piece: as many as all sums of products stay in registers."""
+        """Rows of a block and columns of a piece: as many as all sums of products stay in registers."""
         heads, machine = [self._whole(axis) for axis in self.heads], self.nest.machine
 
         def fits(rows: int, columns: int) -> bool:
@@ -153,7 +163,8 @@ class _Steps:
             share = SHARE * (machine.thread_registers + 1)
             return rows * max(heads) <= SUMS * machine.warp and numbers <= share * machine.warp
 
-        return next((sizes for sizes in SIZES if fits(*sizes)), SIZES[-1])
+        rows, columns = next((sizes for sizes in SIZES if fits(*sizes)), SIZES[-1])
+        return rows * WARPS, columns
 
     def _whole(self, axis: str) -> int:
         """The extent of an axis in whole matrices."""
@@ -194,52 +205,68 @@ class _Steps:
 
 
 class _WarpgroupSteps(_Steps):
+    by = WGMMA
+
+    def sizes(self) -> tuple[int, int]:
+        """Rows of a block and columns of a piece: as many as leave room for another block, which computes while this
+        one waits."""
+        return QUERIES, next((columns for columns in PIECES if self._resident(columns) > 1), PIECES[-1])
+
+    def _sums(self, columns: int) -> int:
+        """Sums of all products that a thread has."""
+        numbers = sum(self.nest.extents[axis] for axis in self.heads) + columns * len(self.firsts)
+        return QUERIES * numbers // self._threads
+
     @property
-    def keys(self) -> int:
-        """Columns of a piece."""
-        return PIECE // max(self.nest.extents[axis] for axis in (*self.depths, *self.heads))
+    def _threads(self) -> int:
+        return QUERIES // ROWS * self.nest.machine.warpgroup
+
+    def _resident(self, columns: int) -> int:
+        """How many blocks a multiprocessor holds at a time."""
+        nest, shared = self.nest, 0
+        for access, axis, reduced in self._operands():
+            sizes = {**nest.extents, self.row: QUERIES, self.column: columns}
+            stages = STAGES if self.column in (axis, reduced) else 1
+            shared += stages * sizes[axis] * sizes[reduced] * access.access.element_bytes
+        return nest.machine.resident(self._threads, self._sums(columns) + BESIDE, shared)
 
     def obstacle(self) -> str | None:
         """Why products are left to warps."""
-        nest = self.nest
-        if len(self.firsts) != 1 or len(self.seconds) != 1 or self.is_summed:
-            return "a warpgroup does one product of what is made of one other, by the exponentials of rows"
-        (first,), (second,) = self.firsts, self.seconds
-        for axis in (first.reduced, second.column):
+        nest, (_, columns) = self.nest, self.sizes()
+        for axis in (*self.depths, *self.heads):
             if nest.extents[axis] % PANEL or nest.extents[axis] > MOST:
                 return f"heads of a warpgroup have {PANEL} or {MOST} elements, not {nest.extents[axis]}"
         if nest.extents[self.row] < LEAST or nest.extents[self.column] < LEAST:
             return f"there are less than {LEAST} rows or columns"
+        if self._sums(columns) > MOST_SUMS:
+            return f"a thread of a warpgroup would have {self._sums(columns)} sums of products, {MOST_SUMS} at most"
         if not all(is_asynchronous(nest, *operand) for operand in self._operands()):
             return "rows of operands begin where no asynchronous copy can"
-        held = warpgroup_instruction(second.statement, nest.machine, nest.extents[second.column], second.left)
-        for known in (warpgroup_instruction(first.statement, nest.machine, self.keys), held):
+        needed = [warpgroup_instruction(first.statement, nest.machine, columns) for first in self.firsts]
+        for second in self.seconds:
+            head = nest.extents[second.column]
+            needed.append(warpgroup_instruction(second.statement, nest.machine, head, second.left))
+        for known in needed:
             if isinstance(known, str):
                 return known
             if (refused := known.obstacle(nest.machine.architecture)) is not None:
                 return refused
         return None
 
-    def all(self) -> list[Step]:
-        nest, row, column = self.nest, self.row, self.column
-        (depth,), (head,) = self.depths, self.heads
-        others = [axis for axis in nest.extents if axis not in (row, column, depth, head)]
-        order = (*others, row, column, *dict.fromkeys((depth, head)))
-        steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
-        steps += rows_of_warpgroups(row, QUERIES)
-        if has_longest_last(nest, row):
-            steps += [Reorder((f"{row}g", *others)), BindLoop(f"{row}g", "grid", order=DESCENDING)]
-        else:
-            steps.append(BindLoop(f"{row}g", "grid"))
-        steps += [BindLoop(axis, "grid") for axis in others]
-        steps += [Split(column, self.keys, (f"{column}o", f"{column}b")), *dealt_columns(f"{column}b", column)]
-        steps.append(Split(depth, DEPTH, (f"{depth}u", f"{depth}f")))
-        steps += dealt_columns(head, head, like=f"{column}l")
-        operands = self._operands()
+    def _blocks(self, others: Sequence[str], rows: int) -> list[Step]:
+        steps, blocks = rows_of_warpgroups(self.row, rows), f"{self.row}g"
+        seen = visible_along(self.nest, self.column)
+        if seen is None or seen.row != self.row or (seen.lower is None) is (seen.upper is None):
+            steps.append(BindLoop(blocks, "grid"))
+        else:  # those that take longest begin first
+            order = DESCENDING if seen.lower is None else ""
+            steps += [Reorder((blocks, *others)), BindLoop(blocks, "grid", order=order)]
+        return [*steps, *[BindLoop(axis, "grid") for axis in others]]
+
+    def _packed(self, sizes: dict[str, int]) -> list[Step]:
+        nest, operands, steps = self.nest, self._operands(), list[Step]()
         for access, axis, reduced in operands:
-            at = f"{column}o" if column in (axis, reduced) else ""
+            at = f"{self.column}o" if self.column in (axis, reduced) else ""
             pack = Pack(nest.name_of(access.buffer), SHARED, at=at, swizzle=max(SWIZZLES), copy=ASYNC, panel=PANEL)
             steps.append(pack)
-        steps += packed_results(nest, [access.buffer for access, _, _ in operands])
-        steps += [Contract(f"{depth}f", WGMMA), Contract(f"{column}u", WGMMA), OnlineStep(f"{column}o")]
-        return [*steps, Pipeline(f"{column}o", 2)] if nest.extents[column] > self.keys else steps
+        return steps + packed_results(nest, [access.buffer for access, _, _ in operands])

@@ -45,17 +45,27 @@ class PiecesCode(StatementCode):
         self._emit_each(before)
         rows = self._rows(pieces, behind)
         outside = self.held
+        together = [statement for statement in along if self._is_of_memory(statement, pieces)]
 
         def piece() -> None:
             self.held = dict(outside)
+            if together:
+                self._multiply(together, self.held)
             for statement in along:
-                self._emit_along(statement, rows)
+                if statement not in together:
+                    self._emit_along(statement, rows)
 
         if pieces.visible is not None:
             self.copies.limits[loop.name] = self._limits(loop, pieces.visible)
         self._with_turns(lambda: self.copies.over([loop], piece))
         self.held = outside | rows.results()
         self._emit_each(behind)
+
+    def _is_of_memory(self, statement: NestStatement, pieces: Pieces) -> bool:
+        """Whether a statement is a product of warpgroups, of operands in memory: all of these begin together."""
+        products = self.products_of(statement)
+        is_first = isinstance(products, WarpgroupProducts) and products.is_of_memory
+        return is_first and statement not in pieces.sums
 
     def _with_turns(self, body: Callable[[], None]) -> None:
         """`body`, in which several warpgroups begin products one after the other."""

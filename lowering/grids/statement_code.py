@@ -30,6 +30,7 @@ from tenon.lowering.kernels.scans import Scan
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.loop_ir.builder import Position, Steps
 from tenon.lowering.steps.nest import THREADS, Contraction, Loop, Nest, NestAccess, NestStatement, Space
+from tenon.lowering.steps.pieces import is_zero
 from tenon.lowering.steps.products import factor_of
 from tenon.lowering.steps.scan_loops import ScanLoops, scanned_by
 from tenon.lowering.steps.validity import bound_reductions, chosen_by, in_place, is_scanned, tiled
@@ -211,6 +212,9 @@ class StatementCode(BodyCode):
         """A statement that combines: accumulators in registers, from their initial values to what all threads have."""
         generic, across = statement.statement, bound_reductions(self.nest, statement)
         products = self.products_of(statement)
+        if isinstance(products, WarpgroupProducts) and products.is_waited_for:
+            self._multiply([statement], lasting)
+            return
         arrays = [self.accumulators(statement, output) for output in statement.outputs]
         selection = None
         if across and (chosen := chosen_by(statement)) is not None:
@@ -230,15 +234,34 @@ class StatementCode(BodyCode):
             self.code.over(written_out, lambda: self._accumulate(statement, arrays, selection))
 
         outside = self.held
-        group = products if isinstance(products, WarpgroupProducts) and products.is_waited_for else None
-        products_of_all = partial(self.copies.over, inner, step)
-        group.in_turn(products_of_all) if group is not None else products_of_all()
+        self.copies.over(inner, step)
         self.held = outside
         if selection is not None:
             selection.finish(across, lambda value: self._value_at(statement, value))
         elif across:
             combine_threads(self.code, statement, arrays, across)
         self._finish(statement.outputs, [replace(array, in_turns=True) for array in arrays], lasting)
+
+    def _multiply(self, statements: Sequence[NestStatement], lasting: Held) -> None:
+        """Products of warpgroups that are waited for here, as one group."""
+        arrays = [self.accumulators(statement, statement.outputs[0]) for statement in statements]
+        groups = [p for p in map(self.products_of, statements) if isinstance(p, WarpgroupProducts)]
+        anew = [
+            p.is_of_memory and len(s.reduced) == 1 and is_zero(s.statement.initial[0])
+            for p, s in zip(groups, statements, strict=True)
+        ]
+        for statement, array, is_new in zip(statements, arrays, anew, strict=True):
+            if not is_new:
+                self.code.over(array.loops, partial(self._start, statement, 0, array, None))
+
+        def begin() -> None:
+            for statement, products, array, is_new in zip(statements, groups, arrays, anew, strict=True):
+                inner = [loop for loop in self._open(statement.reduced) if loop.in_order]
+                self.copies.over(inner, partial(products.add, array, anew=is_new))
+
+        groups[0].in_turn(begin)
+        for statement, array in zip(statements, arrays, strict=True):
+            self._finish(statement.outputs, [replace(array, in_turns=True)], lasting)
 
     def _scan(self, statement: NestStatement, inner: Sequence[Loop], lasting: Held) -> None:
         """A statement that keeps every step of what it combines: states in registers, and results as they come."""

@@ -90,19 +90,31 @@ class WarpgroupProducts:
             inside += [loop for loop in code.nest.loops_of([contraction.depth.axis]) if not loop.in_order]
         self._corner = {loop.name: Position() for loop in inside}
 
+    @property
+    def is_of_memory(self) -> bool:
+        """Whether both operands are in shared memory."""
+        return isinstance(self.left, SharedTile)
+
     def sums(self, element: Attribute) -> Registers:
         """The array of the sums, those of an instruction last."""
         return self.code.array(element, (*self.rows, *self.columns, self.half, self.pair))
 
-    def add(self, sums: Registers) -> None:
-        """Begin the products of one iteration of the depth, where the loops around are; do all of those whose left
-        operand is in registers."""
+    def add(self, sums: Registers, *, anew: bool = False) -> None:
+        """Begin the products of one iteration of the depth, or of all that are written out, where the loops around are;
+        do all of those whose left operand is in registers. With `anew` the first ones along the reduced axis take the
+        place of what `sums` held: written before, zeros would be among products of the same group (C7517)."""
         code, left = self.code, self.left
-        if isinstance(left, SharedTile):
-            with code.at(self._corner):
-                code.over(self.rows, lambda: self._begin(sums, left))
-            return
         depth, count = self.contraction.depth, self.contraction.depth.extent // 2
+        if isinstance(left, SharedTile):
+
+            def begin_each(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+                with code.at({**self._corner, depth.name: at.scaled(2)}):
+                    adds = code.less(code.builder.index_constant(0), code.builder.index(code.axis(depth.axis)))
+                    code.over(self.rows, lambda: self._begin(sums, left, adds if anew else None))
+                return ()
+
+            self._each(count if depth.unrolled else 1, begin_each)
+            return
         array = fragments_of_left(code, self.contraction, count)
 
         def put(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
@@ -123,14 +135,20 @@ class WarpgroupProducts:
         self.code.builder.sequential(Steps(0, count), (), body)
         self.code.mark_unrolled(count)
 
-    def _begin(self, sums: Registers, left: SharedTile | tuple[SSAValue, Sequence[SSAValue]]) -> None:
+    def _begin(
+        self,
+        sums: Registers,
+        left: SharedTile | tuple[SSAValue, Sequence[SSAValue]],
+        adds: SSAValue | None = None,
+    ) -> None:
         """Begin the products of one instruction, where the thread is."""
         a = (left.memref, left.corner()) if isinstance(left, SharedTile) else left
         transpose_a = isinstance(left, SharedTile) and is_transposed(self.contraction, left)
         b, transpose_b = (self.right.memref, self.right.corner()), is_transposed(self.contraction, self.right)
         held = (sums.memref, self.code.register(sums))
         columns = 8 * prod(loop.extent for loop in self.columns)
-        self.code.builder.add(WarpgroupMmaOp(a, b, held, columns, transpose_a=transpose_a, transpose_b=transpose_b))
+        transposed = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+        self.code.builder.add(WarpgroupMmaOp(a, b, held, columns, adds, **transposed))
 
     def in_turn(self, body: Callable[[], None]) -> None:
         """`body`, which begins products, and wait for these."""

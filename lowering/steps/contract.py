@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from xdsl.ir import BlockArgument
 
 from tenon.lowering.instructions.instruction import Instruction
-from tenon.lowering.steps.contract_warpgroup import DEPTH, columns_of, warpgroup_obstacles
+from tenon.lowering.steps.contract_warpgroup import DEPTH, columns_of, held_of, warpgroup_obstacles
 from tenon.lowering.steps.nest import Bind, Contraction, Loop, Nest, NestAccess, NestStatement, Space, replaced
 from tenon.lowering.steps.products import (
     MatrixProduct,
@@ -97,29 +97,21 @@ class Contract(Step):
         rows, depth = instruction.fragments["a"].shape
         columns = instruction.fragments["b"].shape[1]
         yield from _fragment_obstacles(nest, product, rows, columns)
-        in_memory = not nest.writers(product.left.buffer)
-        if loop.unrolled:
-            yield from _dealt_obstacles(nest, product, loop, depth)
-        elif not in_memory:
-            yield f"loop {self.loop} is not written out, and {nest.name_of(product.left.buffer)} is in registers"
-        elif (loop.extent, loop.stride) != (depth, 1):
-            takes = f"{instruction.name} takes {depth} neighbours along {loop.axis}"
-            yield f"{takes}, loop {self.loop} has {loop.extent}"
-        if in_memory:
+        yield from _depth_obstacles(nest, product, loop, instruction.name, depth)
+        if held_of(nest, product) is None:
             yield from _operand_obstacles(nest, statement, product.left, product.row, loop.axis)
         yield from _operand_obstacles(nest, statement, product.right, product.column, loop.axis)
 
     def _warpgroup_obstacles(self, nest: Nest, statement: NestStatement, loop: Loop) -> Iterator[str]:
-        product = matrix_product(statement)
-        if isinstance(product, MatrixProduct):
-            in_registers = bool(nest.writers(product.left.buffer))
-            if in_registers is not loop.unrolled:
-                how = "written out" if loop.unrolled else "not written out"
-                where = "in registers" if in_registers else "in memory"
-                yield f"loop {self.loop} is {how}, and {nest.name_of(product.left.buffer)} is {where}"
-            elif in_registers:
-                yield from _dealt_obstacles(nest, product, loop, DEPTH)
-        yield from warpgroup_obstacles(nest, statement, loop)
+        product = _dealt(nest, statement)
+        if isinstance(product, str):
+            yield product
+            return
+        if loop.axis != product.reduced:
+            yield f"operands are copied along {product.reduced}, not {loop.axis}"
+            return
+        yield from _depth_obstacles(nest, product, loop, WGMMA, DEPTH)
+        yield from warpgroup_obstacles(nest, product, loop)
 
     def apply(self, nest: Nest) -> None:
         loop = nest.loop(self.loop)
@@ -129,11 +121,11 @@ class Contract(Step):
             nest.contractions.append(self._contraction(nest, statement, depth))
 
     def _contraction(self, nest: Nest, statement: NestStatement, depth: Loop) -> Contraction:
-        product = matrix_product(statement) if self.by == WGMMA else _dealt(nest, statement)
+        product = _dealt(nest, statement)
         assert isinstance(product, MatrixProduct)
         if self.by == WGMMA:
-            held = product.left if depth.unrolled else None
-            instruction = warpgroup_instruction(statement, nest.machine, columns_of(nest, product), held)
+            columns, held = columns_of(nest, product), held_of(nest, product)
+            instruction = warpgroup_instruction(statement, nest.machine, columns, held)
         else:
             instruction = matrix_instruction(statement, nest.machine)
         assert isinstance(instruction, Instruction)
@@ -179,6 +171,17 @@ def _fragment_obstacles(nest: Nest, product: MatrixProduct, rows: int, columns: 
             yield f"a warp begins at multiples of {size} along {axis}"
     if not any(loop.vector for loop in column):
         yield f"the two elements along {product.column} are a vector"
+
+
+def _depth_obstacles(nest: Nest, product: MatrixProduct, loop: Loop, name: str, depth: int) -> Iterator[str]:
+    """What is against having an instruction, which takes so many neighbours along the reduced axis, do a loop along
+    it."""
+    if loop.unrolled:
+        yield from _dealt_obstacles(nest, product, loop, depth)
+    elif held_of(nest, product) is not None:
+        yield f"loop {loop.name} is not written out, and {nest.name_of(product.left.buffer)} is in registers"
+    elif (loop.extent, loop.stride) != (depth, 1):
+        yield f"{name} takes {depth} neighbours along {loop.axis}, loop {loop.name} has {loop.extent}"
 
 
 def _dealt_obstacles(nest: Nest, product: MatrixProduct, loop: Loop, depth: int) -> Iterator[str]:

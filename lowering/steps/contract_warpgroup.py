@@ -11,7 +11,8 @@ Operands are copied at `ko` in rows of 128 bytes, along the reduced axis, or alo
 
 In pieces (`online`, `pieces`) there may be several products, each of which is waited for where it is, and operands that
 are copied once. The left operand may then be in registers, as the result of another product or what was made of it:
-`contract(ju, wgmma)` of the loop that is written out along its columns takes all of it.
+`contract(ju, wgmma)` of the loop that is written out along its columns takes all of it. As with `contract(ju, mma)`,
+the loop may also be along columns of one product that another one reduces, with both operands in shared memory.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tenon.dialects.upstream.warpgroup import ROWS, SPAN
-from tenon.lowering.steps.nest import Bind, Loop, Nest, NestAccess, NestStatement, Space
-from tenon.lowering.steps.products import MatrixProduct, matrix_product, warpgroup_instruction
+from tenon.lowering.steps.nest import Bind, Loop, Nest, NestAccess, Space
+from tenon.lowering.steps.products import MatrixProduct, warpgroup_instruction
 from tenon.lowering.steps.tile_copies import RUN, SWIZZLES, tile_sizes
 
 PART = 16
@@ -36,24 +37,20 @@ def columns_of(nest: Nest, product: MatrixProduct) -> int:
     return 1 + sum((loop.extent - 1) * loop.stride for loop in loops)
 
 
-def warpgroup_obstacles(nest: Nest, statement: NestStatement, loop: Loop) -> Iterator[str]:
+def held_of(nest: Nest, product: MatrixProduct) -> NestAccess | None:
+    """The left operand, where that is made of others and in registers."""
+    return product.left if nest.writers(product.left.buffer) else None
+
+
+def warpgroup_obstacles(nest: Nest, product: MatrixProduct, loop: Loop) -> Iterator[str]:
     """Why a warpgroup cannot do all iterations of `loop` at once."""
-    product = matrix_product(statement)
-    if isinstance(product, str):
-        yield product
-        return
-    columns = columns_of(nest, product)
-    held = product.left if loop.unrolled else None
-    instruction = warpgroup_instruction(statement, nest.machine, columns, held)
+    columns, held = columns_of(nest, product), held_of(nest, product)
+    instruction = warpgroup_instruction(product.statement, nest.machine, columns, held)
     if isinstance(instruction, str):
         yield instruction
         return
     if (refused := instruction.obstacle(nest.machine.architecture)) is not None:
         yield refused
-    if loop.axis != product.reduced:
-        yield f"operands are copied along {product.reduced}, not {loop.axis}"
-    if held is None and (loop.extent, loop.stride) != (DEPTH, 1):
-        yield f"wgmma takes {DEPTH} neighbours along {loop.axis}, loop {loop.name} has {loop.extent}"
     yield from _thread_obstacles(nest, product, columns)
     for access, axis, size in ((product.left, product.row, ROWS), (product.right, product.column, columns)):
         if access is not held:

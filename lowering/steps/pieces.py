@@ -137,7 +137,7 @@ def _order_obstacles(nest: Nest, axis: str, sums: Sequence[NestStatement]) -> It
     for statement in sums:
         if not isinstance(_combination(statement), arith.AddfOp):
             yield f"{_shown(nest, statement)} is no sum along axis {axis}"
-        elif not _is_zero(statement.statement.initial[0]):
+        elif not is_zero(statement.statement.initial[0]):
             yield f"{_shown(nest, statement)} does not begin with 0"
         elif statement.outputs[0].buffer in read:
             yield f"{_shown(nest, statement)} is used along axis {axis} before all is added up"
@@ -240,15 +240,10 @@ def _sums_along(statement: NestStatement, band: _AxisBand) -> bool:
     return bool({band.row, band.column} & set(statement.reduced))
 
 
-def has_longest_last(nest: Nest, row: str) -> bool:
-    """Whether later iterations along an axis go through more of another axis, as those below a
-    causal mask do."""
-    for axis in nest.extents:
-        found = _found(nest, axis)
-        visible = None if isinstance(found, str) else _visible(nest, axis, found[0])
-        if visible is not None and visible.row == row:
-            return visible.lower is None and visible.upper is not None
-    return False
+def visible_along(nest: Nest, axis: str) -> VisibleAxes | None:
+    """The band outside of which nothing that is gone through in pieces along an axis counts."""
+    found = _found(nest, axis)
+    return _seen(nest, axis) if isinstance(found, str) else _visible(nest, axis, found[0])
 
 
 def _visible(nest: Nest, axis: str, largest: NestStatement) -> VisibleAxes | None:
@@ -308,6 +303,7 @@ def _multiplicity(value: SSAValue, argument: SSAValue) -> int:
     return sum(counts) if isinstance(value.owner, _SCALED) or not any(counts) else 2
 
 
-def _is_zero(value: SSAValue | None) -> bool:
+def is_zero(value: SSAValue | None) -> bool:
+    """Whether a value is the number 0."""
     owner = value.owner if value is not None else None
     return isinstance(owner, arith.ConstantOp) and isinstance(owner.value, FloatAttr) and owner.value.value.data == 0

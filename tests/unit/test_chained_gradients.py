@@ -101,7 +101,14 @@ CASES = {
         attention(numbers(1, 2, 80, 64), *[numbers(1, 1, 150, 64) for _ in range(2)], is_causal=True, enable_gqa=True),
         machine=WARPGROUPS,
     ),
+    "long_warpgroups": replace(
+        attention(*[numbers(1, rows, 128, dtype=np.float16) for rows in (150, 200, 200)], is_causal=True),
+        machine=WARPGROUPS,
+    ),
     "heads_last": Case(heads_last, heads_last_in_torch, [numbers(1, 150, 2, 48) for _ in range(3)], (1, 150, 2, 48)),
+    "heads_last_warpgroups": Case(
+        heads_last, heads_last_in_torch, [numbers(1, 150, 1, 64) for _ in range(3)], (1, 150, 1, 64), machine=WARPGROUPS
+    ),
 }
 
 
@@ -128,7 +135,7 @@ def test_shim_agrees_with_torch(name: str, executables: dict[str, ShimExecutable
 def test_scores_are_nowhere_in_memory(name: str) -> None:
     """Beside the forward kernel there is one that sums along rows, one along columns, and one for numbers of rows."""
     case, module = CASES[name], CASES[name].traced()
-    tokens = -3 if name == "heads_last" else -2
+    tokens = -3 if name.startswith("heads_last") else -2
     sizes = {array.shape[tokens] for array in case.arrays[:2]}
     rest = lower_to_buffers(new_context(), module, LoweringOptions(gpu=case.machine))
     (main,) = [function for function in module.ops if function not in kernels(module)]
@@ -139,19 +146,33 @@ def test_scores_are_nowhere_in_memory(name: str) -> None:
     run_passes(new_context(), module, [text for stage in rest for text in stage.passes])
     found = [str(kernel.attributes.get("schedule")) for kernel in kernels(module)]
     assert [sum(step in steps for steps in found) for step in ("online(", "pieces(", "None")] == [1, 2, 0]
+    by = {how for steps in found for how in re.findall(r"contract\(\w+, (\w+)\)", steps)}
+    assert by == {"wgmma" if "warpgroups" in name else "mma"}
 
 
 @needs_compiler
-def test_pieces_that_nobody_sees_are_left_out(executables: dict[str, ShimExecutable]) -> None:
-    """Of 3 pieces of keys blocks of 64 queries see 1, 2 and 3; of 5 of 32 queries blocks of 64 keys see 5, 3 and 1."""
-    counters = counted_each(executables["causal"], CASES["causal"].given)
+@pytest.mark.parametrize(("name", "size", "seen"), [("causal", 64, (6, 6, 9 / 2)), ("long_warpgroups", 128, (6, 6, 4))])
+def test_pieces_that_nobody_sees_are_left_out(
+    name: str, size: int, seen: Sequence[float], executables: dict[str, ShimExecutable]
+) -> None:
+    """Of 3 pieces of keys blocks of 64 queries see 1, 2 and 3; of 5 of 32 queries blocks of 64 keys see 5, 3 and 1. Of
+    4 pieces of keys blocks of 128 queries see 2 and 4, of 3 of queries blocks of 128 keys 3 and 1."""
+    counters = counted_each(executables[name], CASES[name].given)
     done = [known.tensor_operations for known in counters if known.tensor_operations]
-    of_piece = 2 * 64 * 64 * 128
-    assert done == [6 * 2 * of_piece, 6 * 3 * of_piece, 9 * 4 * of_piece // 2]
+    assert done == [pieces * products * 2 * size * 64 * 128 for pieces, products in zip(seen, (2, 3, 4), strict=True)]
+
+
+def test_blocks_that_take_longest_begin_first() -> None:
+    """Of a causal gradient those of the last queries, and of the first keys, for all heads."""
+    forward, of_queries, of_keys, _ = [steps_of(kernel) for kernel in kernels(lowered(CASES["long_warpgroups"]))]
+    last = "bind(ig, grid, order=descending)"
+    assert {"reorder(ig, l)", last} < set(forward)
+    assert {"reorder(ig, l, n)", last} < set(of_queries)
+    assert {"reorder(jg, l, n)", "bind(jg, grid)"} < set(of_keys)
 
 
 @needs_nvrtc
-@pytest.mark.parametrize(("architecture", "head"), [("sm_80", 128), ("sm_90a", 64)])
+@pytest.mark.parametrize(("architecture", "head"), [("sm_80", 128), ("sm_90a", 64), ("sm_90a", 128)])
 def test_nothing_is_spilled(architecture: str, head: int) -> None:
     case = attention(*[numbers(2, 512, head) for _ in range(3)], is_causal=True)
     assert_in_registers(lowered(case, GPUS[architecture]), architecture)

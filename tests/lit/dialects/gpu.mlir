@@ -35,10 +35,10 @@ func.func @products_of_warps(%s: memref<8x8xf32, 3 : i64>, %h: memref<8x8xf16, 3
 // CHECK-NEXT:      %t = nvgpu.ldmatrix %h[%i, %i] {transpose = true, numTiles = 1 : i32} : memref<8x8xf16, 3 : i64> -> vector<1x2xf16>
 // CHECK-NEXT:      %e = nvgpu.mma.sync(%a, %b, %d) {mmaShape = [16 : i64, 8 : i64, 8 : i64], tf32Enabled} : (vector<4x1xf32>, vector<2x1xf32>, vector<2x2xf32>) -> vector<2x2xf32>
 
-func.func @products_of_warpgroups(%a: memref<2x64x64xbf16, 3>, %b: memref<2x2x64x64xbf16, 3>, %d: memref<64xf32>, %i: index) {
+func.func @products_of_warpgroups(%a: memref<2x64x64xbf16, 3>, %b: memref<2x2x64x64xbf16, 3>, %d: memref<64xf32>, %i: index, %n: i1) {
   nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
   nvvm.wgmma.fence.aligned
-  "warpgroup.mma"(%a, %i, %i, %i, %b, %i, %i, %i, %i, %d, %i) <{columns = 128 : i64, operandSegmentSizes = array<i32: 1, 3, 1, 4, 1, 1>, transposeB}> : (memref<2x64x64xbf16, 3>, index, index, index, memref<2x2x64x64xbf16, 3>, index, index, index, index, memref<64xf32>, index) -> ()
+  "warpgroup.mma"(%a, %i, %i, %i, %b, %i, %i, %i, %i, %d, %i, %n) <{columns = 128 : i64, operandSegmentSizes = array<i32: 1, 3, 1, 4, 1, 1, 1>, transposeB}> : (memref<2x64x64xbf16, 3>, index, index, index, memref<2x2x64x64xbf16, 3>, index, index, index, index, memref<64xf32>, index, i1) -> ()
   nvvm.wgmma.commit.group.sync.aligned
   nvvm.wgmma.wait.group.sync.aligned 1
   nvvm.wgmma.wait.group.sync.aligned {last} 0
@@ -47,7 +47,7 @@ func.func @products_of_warpgroups(%a: memref<2x64x64xbf16, 3>, %b: memref<2x2x64
 // CHECK-LABEL:   @products_of_warpgroups
 // CHECK-NEXT:      nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
 // CHECK-NEXT:      nvvm.wgmma.fence.aligned
-// CHECK-NEXT:      "warpgroup.mma"(%a, %i, %i, %i, %b, %i, %i, %i, %i, %d, %i) <{columns = 128 : i64, operandSegmentSizes = array<i32: 1, 3, 1, 4, 1, 1>, transposeB}> :
+// CHECK-NEXT:      "warpgroup.mma"(%a, %i, %i, %i, %b, %i, %i, %i, %i, %d, %i, %n) <{columns = 128 : i64, operandSegmentSizes = array<i32: 1, 3, 1, 4, 1, 1, 1>, transposeB}> :
 // CHECK-NEXT:      nvvm.wgmma.commit.group.sync.aligned
 // CHECK-NEXT:      nvvm.wgmma.wait.group.sync.aligned 1
 // CHECK-NEXT:      nvvm.wgmma.wait.group.sync.aligned {last} 0
