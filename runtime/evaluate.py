@@ -54,8 +54,9 @@ ones, as compiling for these."""
 _LONG = 14
 """Each time so many bits of the bytes of operands count as another call: large ones are soon worth their own code."""
 
-_CALLS_OF_ANY_SIZES = 64
-"""Native calls of a program for all sizes after which one is counted."""
+_CALLS_OF_ANY_SIZES, _MOST_OF_ANY_SIZES = 64, 4096
+"""Native calls of a program for all sizes after which one is counted, which takes as long as a hundred of them: where
+sizes come again, and where many in a row are new and operands are small."""
 
 _READ_IN_PLACE = 1 << 14
 """Bytes from which on an operand with its dimensions in another order is not copied."""
@@ -73,6 +74,8 @@ class _Calls:
     made: Counter[Any] = field(default_factory=Counter[Any])
     program: Compiled | None = None
     is_refused: bool = False
+    uncounted: int = 1
+    """The native calls that the program may serve until one is counted: twice as many for each new size in a row."""
 
     def for_all_sizes(self, key: Any, weight: int, compile_: Callable[[], Compiled]) -> Compiled | None:
         """The program, where there were calls of other sizes, and few of these, which are not worth their own yet.
@@ -80,6 +83,7 @@ class _Calls:
         A call counts as often as its `weight` says, from the next one on.
         """
         is_first, before = not self.made, self.made[key]
+        self.uncounted = 1 if before else min(2 * self.uncounted, 1 + _MOST_OF_ANY_SIZES // weight)
         if is_first or before or len(self.made) < _MOST_MADE:
             self.made[key] += weight
         if is_first or before >= _OFTEN or self.is_refused:
@@ -104,15 +108,15 @@ def evaluate(cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, A
         face = getattr(type(operand), "__tenon_op__", None)
         if face is not None:
             return face(cls, operands, settings)
-    _, compiled, arrays, _ = _compiled(cls, operands, settings)
+    _, compiled, arrays, _, _ = _compiled(cls, operands, settings)
     return unflatten(compiled.result, compiled.executable.run(arrays))
 
 
 def _compiled(
     cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, Any]
-) -> tuple[Any, Compiled, list[np.ndarray[Any, Any]], Orders]:
-    """What runs op `cls` on such operands, with what tells it from others, the operands as its arrays, and which of
-    them it takes as they lie in memory."""
+) -> tuple[Any, Compiled, list[np.ndarray[Any, Any]], Orders, int]:
+    """What runs op `cls` on such operands, with what tells it from others, the operands as its arrays, which of them it
+    takes as they lie in memory, and the native calls that it serves until it is asked for again (-1: all)."""
     known = cls.known_settings(settings)
     low = lowered(cls, operands)
     grouped = _arrays(cls, operands, low)
@@ -141,11 +145,11 @@ def _compiled(
             weight = 1 + (sum([array.nbytes for array in arrays]) >> _LONG)
             found = calls.for_all_sizes(key, weight, lambda: program(sized, {}))
             if found is not None and _takes(found, arrays):
-                return kind, found, arrays, {}
+                return kind, found, arrays, {}, max(_CALLS_OF_ANY_SIZES, calls.uncounted)
         compiled = _COMPILED[key] = program(types, orders)
     for position, order in orders.items():
         arrays[position] = arrays[position].transpose(order)
-    return key, compiled, arrays, orders
+    return key, compiled, arrays, orders, -1
 
 
 def _takes(program: Compiled, arrays: Sequence[np.ndarray[Any, Any]]) -> bool:
@@ -248,12 +252,12 @@ class ArrayFunction(NativeCalls):
         given = flat(operands)
         if not _PLAIN.issuperset(map(type, given)) and out is None:
             return self._function(*args, **kwargs)
-        key, compiled, arrays, orders = _compiled(self.op, operands, settings)
+        key, compiled, arrays, orders, most = _compiled(self.op, operands, settings)
         result = compiled.launch(arrays, out)
         leaves, structure = flatten(self._parameters.marked(args, kwargs))
         held = ANY_PRECISION if self.op.AUTOCAST is None else precision()
         kind = structure, key, tuple(map(type, leaves)), out is None, held
-        if self._dispatch.wants(kind, epoch):
+        if self._dispatch.wants(kind, epoch, most):
             entry = None
             if _are_operands(leaves, given) and _PLAIN.issuperset(map(type, given)):
                 numbers = [
@@ -264,7 +268,6 @@ class ArrayFunction(NativeCalls):
                 if out is not None:
                     name, call = "out", (call[0], {**call[1], "out": out})
                 on_tensors = None if self.is_view or name else call_on_tensors(self.op, operands, settings)
-                most = _CALLS_OF_ANY_SIZES if compiled.interface.sizes else -1
                 with suppress(IndescribableError):
                     read = numbers_read_as(numbers)
                     entry = compiled.entry_of(*(call, structure, orders, name, read, on_tensors, most), precision=held)

@@ -45,10 +45,16 @@ class Entry:
         """The calls that it serves before Python is asked again whether it is the best for them; -1 for all."""
         self.address = address + 8 * start
 
-    def renew(self, epoch: int) -> None:
-        """Make the entry hold in this epoch."""
+    def renew(self, epoch: int, most: int) -> None:
+        """Make the entry hold in this epoch, for so many calls."""
+        self.most = most
         self._memory[self._epoch] = epoch
-        self._memory[self._left] = self.most
+        self._memory[self._left] = most
+
+    def go_on(self) -> None:
+        """Serve as many calls again, if all were served: Python has been asked."""
+        if self._memory[self._left] == 0:
+            self._memory[self._left] = self.most
 
 
 def entry(
@@ -241,15 +247,18 @@ class Dispatch:
         self._table = np.zeros(_FIRST_ENTRY + ACTIVE, np.int64)
         self._table[TABLE.word("general")] = id(general)
 
-    def wants(self, key: Any, epoch: int) -> bool:
+    def wants(self, key: Any, epoch: int, most: int = -1) -> bool:
         """Whether an entry should be made for calls of this kind, one of which was made in this epoch.
 
-        Not for the first one, since most kinds of calls come once; and an entry that is there already holds again.
+        Not for the first one, since most kinds of calls come once; and an entry that is there already holds again, for
+        `most` calls.
         """
         with self._lock:
+            for active in self._active:
+                active.go_on()
             entry = self._entries.get(key)
             if entry is not None:
-                self._use(entry, epoch)
+                self._use(entry, epoch, most)
                 return False
             is_met = key in self._met
             if not is_met and len(self._met) < 4 * MADE:
@@ -267,13 +276,14 @@ class Dispatch:
         with self._lock:
             entry = self._entries.setdefault(key, entry)
             if native is not None and set_vector_call(function, native, self._table.ctypes.data):
-                self._use(entry, epoch)
+                self._use(entry, epoch, entry.most)
 
-    def _use(self, entry: Entry, epoch: int) -> None:
-        entry.renew(epoch)
-        active = [entry, *[other for other in self._active if other is not entry]][:ACTIVE]
-        # those that fit more calls than are theirs come last
-        active = self._active = sorted(active, key=lambda used: used.most >= 0)
+    def _use(self, entry: Entry, epoch: int, most: int) -> None:
+        entry.renew(epoch, most)
+        used = [entry, *[other for other in self._active if other is not entry]]
+        # Those that fit more calls than are theirs come last, and stay: they serve the calls of others that do not.
+        general = [other for other in used if other.most >= 0][: ACTIVE // 2]
+        active = self._active = [*[other for other in used if other.most < 0][: ACTIVE - len(general)], *general]
         # With the count at 0 meanwhile, native code never sees an entry that is not there.
         self._table[_COUNT] = 0
         self._table[_FIRST_ENTRY : _FIRST_ENTRY + len(active)] = [used.address for used in active]

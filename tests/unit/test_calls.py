@@ -488,7 +488,7 @@ def test_threads_that_change_the_entries_take_turns() -> None:
         def __init__(self, address: int) -> None:
             self._address = address
 
-        def renew(self, epoch: int) -> None:
+        def renew(self, epoch: int, most: int) -> None:
             pass
 
         @property

@@ -17,6 +17,7 @@ import pytest
 import tenon
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.runtime import evaluate
+from tenon.runtime.call.entry import ACTIVE
 from tenon.runtime.jit import JitFunction
 
 
@@ -71,6 +72,40 @@ def test_elementwise_ops_are_compiled_for_all_sizes_after_two(traced: list[str])
     square = floats(3, 3)  # sizes that are equal may mean another result: these are calls of another kind
     np.testing.assert_array_equal(add(square, square[0]), square + square[0])
     assert len(traced) == 4
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, traced: list[str]) -> list[str]:
+    """The calls of ops that Python serves; what they trace is in `traced`."""
+    found: list[str] = []
+    original = evaluate._compiled
+    monkeypatch.setattr(evaluate, "_compiled", lambda *args: (found.append("op"), original(*args))[1])
+    return found
+
+
+def test_few_calls_of_ever_new_sizes_are_counted(asked: list[str], traced: list[str]) -> None:
+    square, x = new_function("square"), floats(4000)
+    for size in range(1000, 4000):
+        np.testing.assert_array_equal(square(x[:size]), x[:size] * x[:size])
+    assert len(traced) == 2
+    assert len(asked) < 20
+
+
+def test_sizes_that_take_turns_are_native(asked: list[str], traced: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """More sizes than entries are looked through have programs of their own: the one for all serves the others."""
+    monkeypatch.setattr(evaluate, "_OFTEN", 1)
+    negative, x, count = new_function("negative"), floats(100), ACTIVE + 8
+    sizes = range(50, 50 + count)
+    for _ in range(100 * evaluate._CALLS_OF_ANY_SIZES):
+        if len(traced) == 1 + count:
+            break
+        for size in sizes:
+            np.testing.assert_array_equal(negative(x[:size]), -x[:size])
+    assert len(traced) == 1 + count
+    asked.clear()
+    for size in (*sizes,) * 20:
+        np.testing.assert_array_equal(negative(x[:size]), -x[:size])
+    assert len(asked) <= 20 * count // evaluate._CALLS_OF_ANY_SIZES + 2
 
 
 @pytest.mark.parametrize("name", ["matmul", "sum", "softmax", "layer_norm", "cumsum", "concatenate"])
