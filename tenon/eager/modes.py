@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 from tenon.dialects.definition.value import insertion_point
 from tenon.runtime.call.tensors import RecordingMode
@@ -19,6 +19,8 @@ MODE = RecordingMode()
 
 class _Tracing(threading.local):
     session: Any = None
+    threads: ClassVar[set[int]] = set()
+    """Those in which something stands for tensors now."""
 
 
 TRACING = _Tracing()

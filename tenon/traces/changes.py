@@ -206,7 +206,7 @@ def _is_one(tree: Any, copy: Any) -> bool:
 
 def has_traced(tree: Any) -> bool:
     """Whether there are traced values, or stand-ins, at or below `tree`."""
-    return any(map(_is_traced, _leaves(tree)))
+    return any(map(is_stand_in, _leaves(tree)))
 
 
 def hides_traced(value: Any, known: Container[int]) -> bool:
@@ -216,7 +216,7 @@ def hides_traced(value: Any, known: Container[int]) -> bool:
         held = pending.pop()
         if id(held) in known or id(held) in seen or isinstance(held, type | ModuleType | CodeType):
             continue
-        if _is_traced(held):
+        if is_stand_in(held):
             return True
         seen.add(id(held))
         if isinstance(held, FunctionType):  # whose globals are not its own
@@ -226,7 +226,8 @@ def hides_traced(value: Any, known: Container[int]) -> bool:
     return False
 
 
-def _is_traced(value: Any) -> bool:
+def is_stand_in(value: Any) -> bool:
+    """Whether it is a traced value, or stands for something in a trace."""
     return (
         isinstance(value, Value)
         or type(value) in (Counted, Growing)
@@ -261,4 +262,4 @@ def _said(value: Any) -> str:
     return "nothing" if value is MISSING else f"{value!r:.60}"
 
 
-__all__ = ["LineOf", "Standing", "has_traced", "hides_traced", "refill"]
+__all__ = ["LineOf", "Standing", "has_traced", "hides_traced", "is_stand_in", "refill"]

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import functools
+import time
 import types
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from weakref import ref
 
 import numpy as np
@@ -18,10 +19,10 @@ from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.registry import generation
 from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.dialects.support.plain_arrays import is_on_gpu
-from tenon.dialects.support.turns import Turns
+from tenon.dialects.support.turns import StandsStillError, Turns
 from tenon.dialects.support.user_place import shown
 from tenon.dialects.support.user_traceback import shows_user_frames
-from tenon.eager.modes import MODE, WAITING, is_traced
+from tenon.eager.modes import MODE, TRACING, WAITING, is_traced
 from tenon.eager.recording import Stored
 from tenon.runtime.arguments.tree import is_named_tuple, tell_by_identity
 from tenon.runtime.call.entry import NativeCalls
@@ -29,9 +30,10 @@ from tenon.runtime.epoch import EPOCH
 from tenon.runtime.evaluate import find_function
 from tenon.runtime.jit import JitFunction
 from tenon.runtime.knobs import knobs
+from tenon.runtime.reads.libraries import is_library
 from tenon.runtime.reads.places import Holder
 from tenon.runtime.reads.programs import Programs
-from tenon.traces.changes import LineOf
+from tenon.traces.changes import LineOf, is_stand_in
 from tenon.traces.native import entry_of, like_given
 from tenon.traces.pieces import Pieces, in_pieces
 from tenon.traces.program import Program
@@ -40,6 +42,10 @@ from tenon.traces.stand_ins import ChangeError, TraceError, Written, WrittenAgai
 
 _MOST = 256
 """Programs of a function that are kept."""
+_PATIENCE = 10.0
+"""Seconds after which a call that waits for another thread's trace is an error, if that one waits as well."""
+_LOOK_AGAIN = 0.1
+"""Seconds after which such a call looks again."""
 _TURNS = Turns()
 """Of threads: while one traces, stand-ins are where tensors were, and no other one runs what was traced."""
 
@@ -67,19 +73,53 @@ class TracedFunction(NativeCalls):
         """Run on tensors, arrays and numbers, tracing first what is new."""
         if is_traced() or knobs.interpret:
             return self.function(*args, **kwargs)
-        if self.symbolic:
-            _TURNS.begin()
-            try:
-                result = self._run(args, kwargs)
-            finally:
-                _TURNS.end()
-            if result is not _IN_PIECES:
-                return result
+        if self.symbolic and (result := self._in_turn(args, kwargs)) is not _IN_PIECES:
+            return result
         is_checked = checks_gradients() or knobs.check_results
         if WAITING.piece is not None or is_checked or not self._pieces.are_worth_it(args):
             return self.function(*args, **kwargs)
         with in_pieces(self._pieces):
             return self.function(*args, **kwargs)
+
+    def _in_turn(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What `_run` gives when no other thread traces. Where one waits for something, which may be this call, what it
+        has not replaced is used call by call; what it has is an error at last."""
+        start = time.monotonic()
+        while True:
+            try:
+                _TURNS.begin()
+                try:
+                    return self._run(args, kwargs)
+                finally:
+                    _TURNS.end()
+            except StandsStillError as error:
+                still = error
+            if still.thread in TRACING.threads and not self._meets_stand_ins(args, kwargs):
+                _TURNS.begin(at_once=True)
+                try:
+                    return self.function(*args, **kwargs)
+                finally:
+                    _TURNS.end()
+            if time.monotonic() - start > _PATIENCE:
+                self._refuse_to_wait(still.frame)
+            time.sleep(_LOOK_AGAIN)
+
+    def _meets_stand_ins(self, args: Any, kwargs: Any) -> bool:
+        """Whether a call would come upon what stands for something in the trace of another thread."""
+        leaves: list[Any] = []
+        _take_apart((args, kwargs), leaves)
+        objects = [(leaf, "") for leaf in leaves if not _is_data(leaf)]
+        reads = reads_of(self.function, objects, leaves, Written())
+        met = [*leaves, *reads.objects.values(), *[value for _, value, *_ in (*reads.constants, *reads.data)]]
+        return any(map(is_stand_in, met))
+
+    def _refuse_to_wait(self, frame: Any) -> NoReturn:
+        while frame.f_back is not None and is_library(frame.f_globals.get("__name__")):
+            frame = frame.f_back
+        raise RuntimeError(
+            f"{self.name} reads what another thread has in a trace, which waits{shown((frame.f_code, frame.f_lasti))}: "
+            "if that is for this call, both wait for ever; call it after the trace, or give it tensors of its own"
+        )
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves: list[Any] = []

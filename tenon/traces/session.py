@@ -8,6 +8,7 @@ Whatever happens, all that stood somewhere before stands there again when the tr
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -136,6 +137,7 @@ class Session:
                 given.place.set(given.symbol)
         self.standing.begin([i.place for i in self.inputs if i.place is not None and i.tensor is None])
         self._enter_views()
+        TRACING.threads.add(threading.get_ident())
 
     def _stand_in(self, tensor: Any, array: Any, value: Value) -> Any:
         """A traced tensor in the place of one that is replaced, which an argument may be."""
@@ -281,6 +283,7 @@ class Session:
 
     def _put_back(self) -> None:
         TRACING.session = None
+        TRACING.threads.discard(threading.get_ident())
         for before in self._entered.values():
             tensor = before.tensor
             memory = before.attributes["_memory"]

@@ -22,6 +22,7 @@ from tenon import nn, optim
 from tenon.dialects.definition.value import TracedValueError
 from tenon.eager import tape
 from tenon.runtime.python_state import quick_switches
+from tenon.traces import function as traced_function
 from tenon.traces.stand_ins import TraceError
 
 RNG = np.random.default_rng(0)
@@ -685,3 +686,35 @@ def test_threads_trace_and_call_over_one_module() -> None:
         list(pool.map(trace_and_call, range(1, 4)))
     assert total.item() == 3 * 4 * 6
     assert type(model.weight) is nn.Parameter
+
+
+def in_another_thread(function: Callable[[], Any]) -> Any:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result(20)
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_trace_may_wait_for_calls_in_other_threads_on_other_tensors(is_known: bool) -> None:
+    doubled = tenon.trace(lambda x: (x * 2).sum())
+
+    def ten() -> float:
+        return [doubled(tenon.tensor([3.0, 2.0])).item() for _ in range(5)][-1]
+
+    if is_known:
+        assert [ten() for _ in range(3)] == [10.0] * 3
+    traced = tenon.trace(lambda x: x * in_another_thread(ten))
+    assert [traced(tenon.tensor([1.0])).tolist() for _ in range(2)] == [[10.0]] * 2
+    assert ten() == 10.0
+
+
+def test_a_trace_that_waits_for_a_call_that_waits_for_it_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traced_function, "_PATIENCE", 0.0)
+    model, x = nn.Linear(3, 1, seed=0).requires_grad_(), tenon.tensor(np.ones((2, 3), np.float32))
+    total = tenon.trace(lambda x: model(x).sum())
+    y = x.clone()
+    traced = tenon.trace(lambda x: model(x) * in_another_thread(lambda: total(y)))
+    with pytest.raises(
+        RuntimeError, match=r"has in a trace, which waits \(.*test_traced_functions.py:\d+\): if that is"
+    ):
+        traced(x)
+    np.testing.assert_allclose(total(x).item(), model(x).sum().item(), rtol=1e-6)
