@@ -41,7 +41,7 @@ _VECTOR_OPS: dict[str, type[Operation]] = {op.name: op for op in VectorArith.ope
 
 BESIDE = "beside"
 """The attribute of a parallel loop that may run at the same time as the one in front of it: neither reads what the
-other writes, and they write different elements."""
+other writes, and they write different elements. So may what follows such loops and is no loop; all its ops have it."""
 
 
 def is_pure(op: Operation) -> bool:
@@ -314,8 +314,8 @@ class LoopBuilder:
         )
 
     def side_by_side(self, parts: Iterable[Callable[[], None]]) -> None:
-        """Append what each of `parts` does, none of which needs another one; loops of theirs that follow one another
-        get the attribute `beside`."""
+        """Append what each of `parts` does, none of which needs another one; loops of theirs that follow one another,
+        and what follows these without parallel loops, get the attribute `beside`."""
         follows = False
         for part in parts:
             before = self.block.last_op
@@ -327,8 +327,9 @@ class LoopBuilder:
                     effects.append(op)
                 op = op.next_op
             is_loop = len(effects) == 1 and isinstance(effects[0], scf.ParallelOp)
-            if is_loop and follows:
-                effects[0].attributes[BESIDE] = UnitAttr()
+            if follows and (is_loop or not any(isinstance(effect, scf.ParallelOp) for effect in effects)):
+                for effect in effects:
+                    effect.attributes[BESIDE] = UnitAttr()
             follows = is_loop or (follows and not effects)
 
     def sequential(

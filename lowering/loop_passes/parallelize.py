@@ -22,10 +22,12 @@ the edges) are launched as one, so that no thread waits between them (`cut_loops
 
 A loop is cut along its outermost dimension, and along the next ones only where that has too few iterations: so a chunk
 is as contiguous as can be. Where all its dimensions are short (less than `FEW` chunks in all) and parallel loops inside
-do most of the work and are worth being cut themselves, they are. Otherwise parallel loops inside others stay serial.
-A reduction that no parallel loop is around is cut as well, into partial results that are combined in the order of the
-chunks (`split_reductions`), and so is a loop of updates of a small result (`split_updates`). A parallel loop with
-results is left as it is; so is one that has `threads` already, or a loop inside that has.
+do most of the work and are worth being cut themselves, they are; where they read a copy that is made in front of them,
+it is made again for each part of theirs, if that takes little of the time (`cut_copies`). Otherwise parallel loops
+inside others stay serial. A reduction that no parallel loop is around is cut as well, into partial results that are
+combined in the order of the chunks (`split_reductions`), and so is a loop of updates of a small result
+(`split_updates`). A parallel loop with results is left as it is; so is one that has `threads` already, or a loop inside
+that has.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ from xdsl.ir import Block
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.loop_ir.launch_numbers import Number, larger, product, quotient, quotient_up, smaller
+from tenon.lowering.loop_passes.cut_copies import Copies
 from tenon.lowering.loop_passes.cut_loops import THREADS, cut, cut_together, neighbours
 from tenon.lowering.loop_passes.parallel_work import Loop, loop_trips, loop_work
 from tenon.lowering.loop_passes.split_reductions import reduction_kinds, split_reduction
@@ -103,9 +106,17 @@ class ParallelizePass(FunctionPass):
         if isinstance(loop, scf.ForOp):
             self._split(loop, self._wanted(work))
         elif isinstance(work, int) and self._is_better_inside(loop, work):
-            self._parallelize_all(_outermost([loop.body.block]))
+            self._parallelize_inside(loop)
         else:
             cut(loop, _tile(loop, self._wanted(work)))
+
+    def _parallelize_inside(self, loop: scf.ParallelOp) -> None:
+        copies = Copies.of(loop)
+        parts = -(-FEW // prod(count for count in loop_trips(loop) if isinstance(count, int)))
+        if copies is not None and parts <= copies.most_parts:
+            copies.cut(parts)
+        else:
+            self._parallelize_all(_outermost([loop.body.block]))
 
     @property
     def _worth(self) -> int:

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 from loop_programs import aligned_arena, call, check_with_upstream, load, parse
+from xdsl.dialects import scf
 
 import tenon
 from tenon.dialects.interpreter.interpreter import Interpreter
 from tenon.lowering import pipeline
+from tenon.lowering.loop_passes.cut_copies import Copies
 from tenon.lowering.loop_passes.parallelize import ParallelizePass
 from tenon.runtime.cpu import threads
 from tenon.runtime.cpu.compile import host_target
@@ -93,8 +95,52 @@ def test_captured_masks_of_odd_lengths_do_not_overlap() -> None:
     assert np.array_equal(out, [x, x])
 
 
+COPY = """
+func.func private @kernel_0(%x: memref<8xf32>, %o: memref<2x9xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c8 = arith.constant 8 : index
+  "scf.parallel"(%c0, %c2, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+  ^bb0(%i: index):
+    %copy = memref.alloc() : memref<8xf32>
+    "scf.parallel"(%c0, %c8, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+    ^bb0(%j: index):
+      %v = memref.load READ : memref<8xf32>
+      memref.store %v, %copy[%j] : memref<8xf32>
+      scf.reduce
+    }) : (index, index, index) -> ()
+    "scf.parallel"(%c0, %c8, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+    ^bb0(%j: index):
+      %w = memref.load %copy[%c1] : memref<8xf32>
+      memref.store %w, WRITTEN
+      scf.reduce
+    }) : (index, index, index) -> ()
+    %last = memref.load %copy[%c0] {beside} : memref<8xf32>
+    memref.store %last, %o[%i, %c8] {beside} : memref<2x9xf32>
+    memref.dealloc %copy : memref<8xf32>
+    scf.reduce
+  }) : (index, index, index) -> ()
+  func.return
+}
+"""
+
+
+def test_copies_are_made_again_where_no_order_is_lost() -> None:
+    apart = COPY.replace("READ", "%x[%j]").replace("WRITTEN", "%o[%i, %j] : memref<2x9xf32>")
+    assert copies_of(apart) is not None
+    assert copies_of(apart.replace(" {beside}", "", 1)) is None, "the rest may need all of the loop"
+    assert copies_of(apart.replace("%o[%i, %j] : memref<2x9xf32>", "%x[%j] : memref<8xf32>")) is None, "copies read it"
+    assert copies_of(apart.replace("%copy[%j]", "%x[%j]")) is None, "no memory of its own"
+
+
+def copies_of(text: str) -> Copies | None:
+    return Copies.of(next(op for op in parse(text).walk() if isinstance(op, scf.ParallelOp)))
+
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "matmul with edges": (lambda a, b: tenon.relu(a @ b), (floats(37, 29), floats(29, 83))),
+    "matmul of few panels": (lambda a, b: a @ b, (floats(405, 60), floats(60, 250))),
     "rows": (lambda x: tenon.softmax(x, axis=-1), (floats(33, 50),)),
     "columns": (lambda x: tenon.sum(x, axis=0), (floats(31, 900),)),
     "pointwise": (lambda x, y: tenon.exp(x * y) + x, (floats(1009), floats(1009))),
@@ -150,7 +196,7 @@ def run_with(count: int, function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 @pytest.mark.usefixtures("cuts")
-@pytest.mark.parametrize("name", ["matmul with edges", "rows", "columns"])
+@pytest.mark.parametrize("name", ["matmul with edges", "matmul of few panels", "rows", "columns"])
 def test_the_interpreter_takes_the_chunked_form(name: str) -> None:
     function, arguments = PROGRAMS[name]
     lowered = tenon.jit(function).lower(*arguments)

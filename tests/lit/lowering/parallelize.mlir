@@ -108,6 +108,53 @@ func.func private @inside(%x: memref<2x9000xf32>, %o: memref<2x9000xf32>) attrib
 
 // -----
 
+// A copy is made again for each of 4 parts of the rows that read it, and the last part has the row that is left.
+func.func private @copies(%x: memref<2x64xf32>, %o: memref<2x1001xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c64 = arith.constant 64 : index
+  %c1000 = arith.constant 1000 : index
+  "scf.parallel"(%c0, %c2, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+  ^bb0(%i: index):
+    %copy = memref.alloc() : memref<64xf32>
+    "scf.parallel"(%c0, %c64, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+    ^bb0(%j: index):
+      %v = memref.load %x[%i, %j] : memref<2x64xf32>
+      memref.store %v, %copy[%j] : memref<64xf32>
+      scf.reduce
+    }) : (index, index, index) -> ()
+    "scf.parallel"(%c0, %c1000, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+    ^bb0(%j: index):
+      %w = memref.load %copy[%c0] : memref<64xf32>
+      %e = math.exp %w : f32
+      memref.store %e, %o[%i, %j] : memref<2x1001xf32>
+      scf.reduce
+    }) : (index, index, index) -> ()
+    %last = memref.load %copy[%c1] {beside} : memref<64xf32>
+    memref.store %last, %o[%i, %c1000] {beside} : memref<2x1001xf32>
+    memref.dealloc %copy : memref<64xf32>
+    scf.reduce
+  }) : (index, index, index) -> ()
+  func.return
+}
+// CHECK-LABEL: @copies
+// CHECK:       "scf.parallel"(%c0, %{{.*}}, %c2, %{{.*}}, %c1, %{{.*}})
+// CHECK-NEXT:  ^bb0(%{{.*}}: index, %[[PART:.*]]: index):
+// CHECK-NEXT:    %[[COPY:.*]] = memref.alloc() : memref<64xf32>
+// CHECK-NEXT:    "scf.parallel"(%c0, %c64, %c1)
+// CHECK:         %[[FIRST:.*]] = arith.muli %[[PART]], %{{.*}} : index
+// CHECK-NEXT:    %[[NEXT:.*]] = arith.addi %[[FIRST]], %{{.*}} : index
+// CHECK-NEXT:    %[[END:.*]] = arith.minsi %[[NEXT]], %c1000 : index
+// CHECK-NEXT:    "scf.parallel"(%[[FIRST]], %[[END]], %c1)
+// CHECK:         %[[IS_LAST:.*]] = arith.cmpi eq, %[[PART]], %{{.*}} : index
+// CHECK-NEXT:    scf.if %[[IS_LAST]] {
+// CHECK-NEXT:      memref.load %[[COPY]][%c1]
+// CHECK:         memref.dealloc %[[COPY]]
+// CHECK:       }) {threads} : (index, index, index, index, index, index) -> ()
+
+// -----
+
 // A size known at launch: the length of a chunk is computed from it.
 func.func private @launch(%x: memref<?xf32>, %o: memref<?xf32>, %n: index) attributes {kernel, sizes = ["n"]} {
   %c0 = arith.constant 0 : index
