@@ -103,11 +103,12 @@ def both_before(one: Value, other: Value) -> tuple[Value, Value] | None:
 
 
 def as_before(value: Value) -> Value | None:
-    """The value as f16 or bf16, if that is what its elements were before they were widened, and then only moved, or put
-    between zeros; `None` if they may be others."""
+    """The value as f16 or bf16, if that is what its elements were before they were widened to f32, and then only moved,
+    or put between zeros; `None` if they may be others."""
     op = value.ssa.owner
     if isinstance(op, CastOp):
-        return Value(op.x) if isinstance(element_of(op.x.type), Float16Type | BFloat16Type) else None
+        is_half = isinstance(element_of(op.x.type), Float16Type | BFloat16Type)
+        return Value(op.x) if is_half and isinstance(value.element_type, Float32Type) else None
     if not isinstance(op, IndexMapOp | ReshapeOp | DilateOp | PadOp) or len(op.operands) != 1:
         return None
     if isinstance(op, PadOp) and op.settings["value"]:

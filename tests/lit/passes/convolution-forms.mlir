@@ -217,6 +217,18 @@ func.func @batched_weight_gradient(%g: tensor<5x2x1x64x16x16xf32>, %x: tensor<2x
 
 // -----
 
+// Halves that became doubles are summed up as doubles.
+func.func @doubles(%x: tensor<2x1x32x16x16xf16>, %w: tensor<1x64x32x3x3xf16>) -> tensor<2x1x64x14x14xf64> {
+  %a = tenon.cast %x {dtype = f64} : tensor<2x1x32x16x16xf16> -> tensor<2x1x32x16x16xf64>
+  %v = tenon.cast %w {dtype = f64} : tensor<1x64x32x3x3xf16> -> tensor<1x64x32x3x3xf64>
+  %y = tenon.convolution %a, %v : tensor<2x1x32x16x16xf64>, tensor<1x64x32x3x3xf64> -> tensor<2x1x64x14x14xf64>
+  func.return %y : tensor<2x1x64x14x14xf64>
+}
+// MATRICES-LABEL: @doubles
+// MATRICES:         tenon.contract {{.*}} -> tensor<2x1x64x6x62xf64>
+
+// -----
+
 // Halves that a processor multiplies as matrices: channels last, all rows one behind the other, the places of a window
 // one dimension of the weight. What was widened is read as it was.
 func.func @halves(%x: tensor<2x32x14x14xbf16>, %w: tensor<1x64x32x3x3xbf16>) -> tensor<2x1x64x14x14xf32> {
