@@ -8,6 +8,9 @@ all taps, and threads have parts of their own. They are added up in the end.
 
 Where an operand would be copied for each tap, where it is small beside the result, and where there are no panels, it is
 transposed once and read for each. It is cut into blocks that stay in the cache for all taps, of channels and of rows.
+
+Where channels are too few, as those of a group mostly are, vectors run along places, and there is a sum for each part
+that stays in the nearest cache for all taps.
 """
 
 from __future__ import annotations
@@ -29,6 +32,11 @@ FULL_ENOUGH = 0.75
 FEWEST_TERMS = 512
 """Terms of a sum, of images and places, below which to put the result in order takes too long beside it, where windows
 have one element: then it is a product of matrices, whose operands are copied to panels in any case."""
+TILE = 8
+"""Filters that a tile has together where vectors run along places, at most."""
+SHORT = 4
+"""Parts are short that have less than this part of what fits: what is left of vectors, and to add up their lanes, take
+longer."""
 BLOCK_VECTORS = 4
 """Vectors of channels in a block: as many as the tile of a contraction is wide."""
 
@@ -130,14 +138,14 @@ def _up_to_last_window(image: Value, counts: Sizes, window: Sizes, stride: Sizes
 
 
 def weight_gradient_by_channels(gradient: WeightGradient, machine: Machine, *, panels: bool) -> Value | None:
-    """The gradient of a weight with vectors along channels; `None` where these are too few. With `panels`, products
-    copy what lies across vectors by themselves."""
+    """The gradient of a weight with vectors along channels; with `panels`, products copy what lies across vectors by
+    themselves. Where channels are too few, vectors are along places then; `None` elsewhere."""
     is_product = prod(gradient.window) == prod(gradient.stride) == 1
     if is_product and gradient.n * prod(gradient.counts) < FEWEST_TERMS:
         return None
     filled = [size / (-(-size // machine.lanes) * machine.lanes) for size in gradient.channels]
     if max(filled) < FULL_ENOUGH:
-        return None
+        return _along_places(gradient, machine) if panels else None
     # Of two that fill vectors as well, the one that is the same for all taps, or else whose operand is smaller.
     g, x = gradient.operands
     sizes = (0, 1) if panels and not is_product else (prod(g.shape), prod(x.shape))
@@ -181,22 +189,16 @@ def _in_parts(gradient: WeightGradient, at: int, block: int, part: tuple[int, in
     d = _Loops(gradient.batch, (*kept, images, rows, *counts[1:]))
     of_images, of_rows, group, channels, *inner = d.loops
     tap, (other, last, image, row, *along) = inner[:rank], inner[rank:]
-    cotangent, x = gradient.operands
-    # Parts are dimensions of their own: a loop that is a sum with another everywhere would need one that says how long.
-    windows, split = (of_rows, row, *along), (counts[0] // rows, rows, *counts[1:])
-    index = [(channels, last) if at == 0 else (other,), (other,) if at == 0 else (channels, last)]
-    places_of = places((scaled(of_rows, rows) + row, *along), tap, gradient.stride, gradient.dilation)
-    spatial, sizes = (windows, places_of), (split, x.shape[x.ndim - rank :])
+    spatial = _spatial(gradient, rows, (of_rows, row, *along), tap)
     factors: list[tuple[Value, tuple[AffineExpr, ...]]] = []
-    for number, value in enumerate((cotangent, x)):
+    for number, value in enumerate(
+        _divided(gradient, part, [(blocks, block) if i == at else (others,) for i in (0, 1)])
+    ):
         own = d.batch if gradient.batched[number] else ()
-        divided = (blocks, block) if number == at else (others,)
-        ahead = (*value.shape[: len(own)], gradient.n // images, images, groups)
-        value = ops.reshape(value, shape=(*ahead, *divided, *sizes[number]))
-        behind, place = index[number], spatial[number]
+        behind, place = (channels, last) if number == at else (other,), spatial[number]
         if number == at and is_transposed:
             # The channels of a block come last.
-            axis = len(ahead) + 1
+            axis = len(own) + 4
             order = (*range(axis), *range(axis + 1, value.ndim), axis)
             value, behind, place = ops.transpose(value, permutation=order), (channels,), (*place, last)
         factors.append((value, (*own, of_images, image, group, *behind, *place)))
@@ -207,6 +209,62 @@ def _in_parts(gradient: WeightGradient, at: int, block: int, part: tuple[int, in
     order = (0, *((*channel, *beside) if at == 0 else (*beside, *channel)), *range(2, 2 + rank))
     total = ops.transpose(total, permutation=(*range(first), *[first + axis for axis in order]))
     return ops.reshape(total, shape=(*gradient.batch, groups, *gradient.channels, *window))
+
+
+def _along_places(gradient: WeightGradient, machine: Machine) -> Value | None:
+    """Vectors along places: a sum for each part of images and rows of which the nearest cache holds what a tile of
+    filters reads for all taps; `None` where it holds all, where a tile has taps in place of filters, and where parts
+    are too many or short."""
+    n, counts, window, (f, c) = gradient.n, gradient.counts, gradient.window, gradient.channels
+    first, rank, room = len(gradient.batch), len(window), machine.l1 // 2 // (4 * min(f, TILE))
+    rows = _largest_divisor(counts[0], max(room // prod(counts[1:]), 1))
+    images = _largest_divisor(n, max(room // prod(counts), 1)) if rows == counts[0] else 1
+    kept = (n // images, counts[0] // rows, gradient.groups, f, c, *window)
+    if prod(window) == 1 or f == 1 or not 1 < prod(kept[:2]) <= gradient.read // gradient.sums:
+        return None
+    if images * rows * prod(counts[1:]) < room // SHORT:
+        return None
+    d = _Loops(gradient.batch, (*kept, images, rows, *counts[1:]))
+    of_images, of_rows, group, filter_of, channel, *inner = d.loops
+    tap, (image, row, *along) = inner[:rank], inner[rank:]
+    spatial = _spatial(gradient, rows, (of_rows, row, *along), tap)
+    factors = [
+        (value, (*(d.batch if has else ()), of_images, image, group, own, *place))
+        for value, has, own, place in zip(
+            _divided(gradient, (images, rows), [(f,), (c,)]),
+            gradient.batched,
+            (filter_of, channel),
+            spatial,
+            strict=True,
+        )
+    ]
+    total = contracted(d.extents, factors, d.kept(len(kept)))
+    return ops.sum(ops.reshape(total, shape=(*gradient.batch, *kept)), axis=(first, first + 1))
+
+
+def _divided(gradient: WeightGradient, part: tuple[int, int], channels: Sequence[Sizes]) -> list[Value]:
+    """The operands with each `part` of images and rows as dimensions of their own, and so each one's `channels`."""
+    (images, rows), first, rank = part, len(gradient.batch), len(gradient.window)
+    cotangent, x = gradient.operands
+    split = (gradient.counts[0] // rows, rows, *gradient.counts[1:])
+    return [
+        ops.reshape(
+            value,
+            shape=(*value.shape[: first if has else 0], gradient.n // images, images, gradient.groups, *own, *sizes),
+        )
+        for value, has, own, sizes in zip(
+            (cotangent, x), gradient.batched, channels, (split, x.shape[x.ndim - rank :]), strict=True
+        )
+    ]
+
+
+def _spatial(
+    gradient: WeightGradient, rows: int, out: Sequence[AffineExpr], tap: Sequence[AffineExpr]
+) -> tuple[tuple[AffineExpr, ...], tuple[AffineExpr, ...]]:
+    """Where the cotangent is read, and the image. Parts of `rows` are dimensions of their own: a loop that is a sum
+    with another everywhere would need one that says how long."""
+    of_rows, row, *along = out
+    return tuple(out), places((scaled(of_rows, rows) + row, *along), tap, gradient.stride, gradient.dilation)
 
 
 class _Loops:

@@ -419,6 +419,41 @@ def test_weight_gradient_along_channels(geometry: Geometry, transposed: int) -> 
     check(geometry)
 
 
+ALONG_PLACES = [
+    (Geometry(3, 2, 2, 4, (16, 16), (3, 3), (1, 1), (1, 1), (1, 1)), (3, 2)),
+    (Geometry(32, 1, 3, 5, (12, 9), (3, 2), (2, 1), (1, 2), (1, 0)), (16, 1)),
+    (Geometry(16, 3, 1, 2, (520,), (5,), (1,), (2,), (0,)), (16, 2)),
+    (Geometry(2, 1, 2, 8, (9, 8, 16), (1, 3, 1), (1, 1, 1), (1, 1, 1), (0, 1, 0)), (2, 9)),
+]
+
+
+@pytest.mark.parametrize("shared", [None, True, False])
+@pytest.mark.parametrize(("geometry", "parts"), ALONG_PLACES, ids=str)
+def test_weight_gradient_of_few_channels_in_parts(
+    geometry: Geometry, parts: tuple[int, int], shared: bool | None
+) -> None:
+    """A sum for each part of images and rows that the nearest cache holds; of one example, or of several."""
+    x, weight, g = geometry.arrays()
+    convolved = partial(tenon.conv, **geometry.settings())
+
+    def gradient(x: Any, g: Any) -> Any:
+        return tenon.vjp(lambda w: convolved(x, w), weight)[1](g)[0]
+
+    xs, gs = (x, g) if shared is None else (x if shared else np.stack([x, 1 - x]), np.stack([g, g + 1]))
+    function = gradient if shared is None else tenon.vmap(gradient, in_axes=(None if shared else 0, 0))
+    module = tenon.jit(function).trace(xs, gs).module.clone()
+    run_passes(new_context(), module, ["decompose", 'convolution-forms{machine="l1=4096"}'])
+    batch = () if shared is None else (2,)
+    loops = (*batch, *[part for part in parts if part > 1])
+    last = [op for op in module.walk() if isinstance(op, ContractOp)][-1]
+    assert last.settings["extents"][: len(loops)] == loops
+    (result,) = executable(module, "cpu").run([xs, gs])
+    for i in range(2 if batch else 1):
+        own, cotangent = (xs, gs) if shared is None else (xs if shared else xs[i], gs[i])
+        _, _, expected = geometry.expected(own, weight, cotangent)
+        np.testing.assert_allclose(result[i] if batch else result, expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("geometry", BY_CHANNELS[1:3], ids=str)
 def test_weight_gradients_of_examples(geometry: Geometry, shared: bool) -> None:

@@ -203,6 +203,20 @@ func.func @weight_gradient(%g: tensor<2x1x64x16x16xf32>, %x: tensor<2x1x3x33x18x
 
 // -----
 
+// Of few channels: vectors along places, and a sum for each image, of which the nearest cache holds what a tile of filters
+// reads for all taps.
+func.func @weight_gradient_along_places(%g: tensor<4x1x8x32x16xf32>, %x: tensor<4x1x4x34x18xf32>) -> tensor<1x8x4x3x3xf32> {
+  %y = tenon.contract [%g, %x] {maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6, d7) -> (d0, d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4, d5, d6, d7) -> (d0, d1, d5, d3 + d6, d4 + d7)>, affine_map<(d0, d1, d2, d3, d4, d5, d6, d7) -> (d1, d2, d5, d6, d7)>], extents = [4, 1, 8, 32, 16, 4, 3, 3], shape = [1, 8, 4, 3, 3]} : [tensor<4x1x8x32x16xf32>, tensor<4x1x4x34x18xf32>] -> tensor<1x8x4x3x3xf32>
+  func.return %y : tensor<1x8x4x3x3xf32>
+}
+// CHECK-LABEL: @weight_gradient_along_places
+// CHECK:         tenon.contract {{.*}} extents = [4, 8, 4, 3, 3, 32, 16]
+// CHECK:         tenon.sum
+// MATRICES-LABEL: @weight_gradient_along_places
+// MATRICES-NEXT:    tenon.contract {{.*}} extents = [4, 1, 8, 32, 16, 4, 3, 3]
+
+// -----
+
 // One for each example of a batch, whose image all of them share. Without panels the filters of a block come last, of all
 // images.
 func.func @batched_weight_gradient(%g: tensor<5x2x1x64x16x16xf32>, %x: tensor<2x1x3x18x18xf32>) -> tensor<5x1x64x3x3x3xf32> {
