@@ -57,8 +57,21 @@ def operand_elements(cls: type[DeclaredOp], operands: Sequence[Any]) -> list[tup
 
 
 def shaped(x: Any) -> Any:
-    """`x`, of which a shape can be asked: itself if it is traced or runs ops in its own way, or an array."""
-    return x if isinstance(x, Value) or hasattr(type(x), "__tenon_op__") else plain_array(x)
+    """`x`, of which a shape can be asked: itself if it is traced or runs ops in its own way, or an array; of a nested
+    sequence with what is traced, its items stacked."""
+    if isinstance(x, Value) or hasattr(type(x), "__tenon_op__"):
+        return x
+    return ops.stack(list(map(_item, x))) if _holds_traced(x) else plain_array(x)
+
+
+def _item(x: Any) -> Any:
+    return shaped(x) if isinstance(x, list | tuple) else x
+
+
+def _holds_traced(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_holds_traced, value))
+    return isinstance(value, Value) or hasattr(type(value), "__tenon_traced_op__")
 
 
 def floating(x: Any) -> Any:

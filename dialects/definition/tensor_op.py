@@ -24,7 +24,7 @@ from tenon.dialects.definition.assembly import parse_op, print_op
 from tenon.dialects.definition.autocast import as_autocast, autocast_element
 from tenon.dialects.definition.keywords import Meaning, other_names
 from tenon.dialects.definition.memo import KnownResults
-from tenon.dialects.definition.operands import lifted, operand_elements
+from tenon.dialects.definition.operands import lifted, operand_elements, shaped
 from tenon.dialects.definition.operation import DeclaredOp
 from tenon.dialects.definition.promotion import exact, is_literal, is_weak, weakened
 from tenon.dialects.definition.registry import evaluate, register
@@ -33,7 +33,6 @@ from tenon.dialects.definition.signature import check_hook, flat, map_grouped, r
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.type_inference import InfersTypes
 from tenon.dialects.definition.value import Value, emit, insertion_point, ops, origin
-from tenon.dialects.support.plain_arrays import plain_array
 from tenon.dialects.support.user_traceback import hide_own_frames
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.size import Size
@@ -214,7 +213,9 @@ class TensorOp(DeclaredOp):
             if operand.arity == "variadic" and not isinstance(value, list | tuple):
                 raise TypeError(f"{cls.name}: operand {operand.name!r} must be a tuple of tensors")
             if isinstance(value, list | tuple):
-                value = tuple(value) if operand.arity == "variadic" else cls._array(value, operand.name)
+                value = (
+                    cls._arrays(value, operand.name) if operand.arity == "variadic" else cls._array(value, operand.name)
+                )
             operands.append(value)
         for meaning, value in meanings:
             meaning(operands, given, value)
@@ -240,12 +241,17 @@ class TensorOp(DeclaredOp):
     @classmethod
     def _array(cls, value: Any, name: str) -> Any:
         """The array of an operand that is given as a nested sequence of numbers, some of which may be traced."""
-        if _holds_traced(value):
-            return ops.stack([cls._array(v, name) if isinstance(v, list | tuple) else v for v in value])
         try:
-            return plain_array(value)
+            return shaped(value)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{cls.name}: {name}: {error}") from None
+
+    @classmethod
+    def _arrays(cls, values: Sequence[Any], name: str) -> tuple[Any, ...]:
+        """The same for each of several operands."""
+        return tuple(
+            [cls._array(v, f"{name}[{i}]") if isinstance(v, list | tuple) else v for i, v in enumerate(values)]
+        )
 
     @classmethod
     def operand_elements(cls, operands: Sequence[Any]) -> list[tuple[str, Attribute]]:
@@ -269,10 +275,6 @@ def _face_in_trace(operands: Sequence[Any]) -> Any:
     if _PLAIN.issuperset(map(type, operands)):
         return None
     return next((face for v in operands if (face := getattr(type(v), "__tenon_traced_op__", None)) is not None), None)
-
-
-def _holds_traced(value: Any) -> bool:
-    return any(map(_holds_traced, value)) if isinstance(value, list | tuple) else isinstance(value, Value)
 
 
 def _as_numbers(results: Any) -> Any:

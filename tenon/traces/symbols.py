@@ -164,6 +164,9 @@ class Symbol(_Base):
     def __dlpack__(self, **settings: Any) -> Any:
         self._number()
 
+    def __dlpack_device__(self) -> Any:
+        self._number()
+
     def nonzero(self, *, as_tuple: bool = True) -> Any:
         self._refuse("the number of nonzero elements", "run it in pieces with tenon.trace(f, symbolic=False)")
 

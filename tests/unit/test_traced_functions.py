@@ -718,3 +718,25 @@ def test_a_trace_that_waits_for_a_call_that_waits_for_it_is_an_error(monkeypatch
     ):
         traced(x)
     np.testing.assert_allclose(total(x).item(), model(x).sum().item(), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: tenon.concat([[x, x + 1], [[x, x], 2 * x][0]], axis=1),
+        lambda x: tenon.stack([(x, x), [2 * x, x]]),
+        lambda x: tenon.hstack([[x], [3 * x]]),
+        lambda x: tenon.add(x, [x, 2 * x]),
+    ],
+    ids=["concat", "stack", "hstack", "add"],
+)
+def test_nested_sequences_of_what_is_traced_are_stacked_as_those_of_arrays(function: Callable[[Any], Any]) -> None:
+    x = POINTS.astype(np.float64)
+    expected = np.asarray(function(x))
+    np.testing.assert_array_equal(tenon.jit(function)(x), expected)
+    np.testing.assert_array_equal(tenon.trace(function)(tenon.tensor(x)), expected)
+    given = tenon.tensor(x, requires_grad=True)
+    tenon.trace(lambda: (function(given) * function(given)).sum().backward())()
+    direction = np.random.default_rng(1).normal(size=x.shape)
+    slope = ((function(x + 1e-6 * direction) ** 2).sum() - (function(x - 1e-6 * direction) ** 2).sum()) / 2e-6
+    np.testing.assert_allclose((given.grad.numpy() * direction).sum(), slope, rtol=1e-6)
