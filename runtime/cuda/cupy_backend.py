@@ -12,14 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.lowering.cuda.bulk_copies import TensorMap
-from tenon.runtime.cuda.device import LaunchError
 from tenon.runtime.cuda.device_cuda import cupy_module
-from tenon.runtime.cuda.tensor_maps import Descriptions, TensorMapError
+from tenon.runtime.cuda.launches import Launches, current_context, word
+from tenon.runtime.cuda.recording import Launch
 from tenon.runtime.knobs import knobs
 
 PER_THREAD = 2
 """What stands for the default stream of the thread that says it."""
+
+_SINGLE = 1024
+"""Launches by themselves that are kept in memory."""
 
 
 class CupyBackend:
@@ -28,11 +32,15 @@ class CupyBackend:
     def __init__(self, cubin: bytes) -> None:
         self.cupy = cupy_module()
         cuda = self.cupy.cuda
-        self.functions: dict[str, Any] = {}
-        self.maps: dict[str, Descriptions] = {}
+        self.functions: dict[str, int] = {}
+        self.maps: dict[str, Sequence[TensorMap]] = {}
+        self._kernels: list[Any] = []
+        self._single = BoundedCache["Launches"](_SINGLE)
         self.failures = (cuda.driver.CUDADriverError, cuda.runtime.CUDARuntimeError)
         """What CuPy raises for what the device refuses, or had to report of earlier work."""
         self.waits = knobs.cuda_sync
+        cuda.runtime.memGetInfo()  # after which this thread has the context of the device
+        self.context = current_context()
         if cubin:
             # CuPy reads the file when it loads the module, which may be as late as the first launch.
             directory = tempfile.mkdtemp(prefix="tenon-cubin-")
@@ -44,13 +52,14 @@ class CupyBackend:
     def prepare(self, kernel: str, dynamic_shared: int, maps: Sequence[TensorMap] = ()) -> None:
         """Load a kernel, so that launching it does no look-up by name in the driver, and allow it so many bytes of
         shared memory besides what it declares. It is launched with `maps` of its arguments behind these."""
-        function = self.functions[kernel] = self.module.get_function(kernel)
-        if maps:
-            # What CuPy makes of an array at each launch: to make it once is a third of the time of a launch.
-            wrap = getattr(getattr(self.cupy.cuda, "function", None), "CNumpyArray", None)
-            self.maps[kernel] = Descriptions(maps, wrap)
+        function = self.module.get_function(kernel)
+        self._kernels.append(function)
+        self.functions[kernel], self.maps[kernel] = function.kernel.ptr, maps
         if dynamic_shared:
             function.max_dynamic_shared_size_bytes = dynamic_shared
+
+    def error(self, status: int) -> Exception:
+        return self.cupy.cuda.driver.CUDADriverError(status)
 
     def stream(self) -> tuple[Any, Hashable]:
         """The current stream, and what calls have in common of which the work is done in the order of the calls."""
@@ -88,17 +97,16 @@ class CupyBackend:
         arguments: Sequence[np.generic],
         dynamic_shared: int = 0,
     ) -> None:
-        try:
-            maps = self.maps.get(kernel)
-            given = tuple(arguments) if maps is None else (*arguments, *maps.of(arguments))
-            self.functions[kernel](grid, block, given, shared_mem=dynamic_shared)
-            if self.waits:
-                self.cupy.cuda.get_current_stream().synchronize()
-        except (TensorMapError, *self.failures) as error:
-            raise LaunchError(f"kernel @{kernel} (grid {grid}, block {block}): {error}", kernel) from error
+        key = get_ident(), kernel, grid, block, dynamic_shared
+        known = self._single.get(key)
+        if known is None:
+            count = len(arguments)
+            event = Launch(kernel, grid, block, tuple(arguments), tuple(range(count)), dynamic_shared)
+            known = self._single[key] = Launches(self, [event], range(1, count + 1), [0] * count, count)
+        known.run([word(value) for value in arguments], self.cupy.cuda.get_current_stream())
 
-    def capture(self, work: Callable[[], None]) -> Any:
-        """What `work` launches, as a CUDA graph, or `None` if that cannot be; nothing runs.
+    def capture(self, work: Callable[[Any], None]) -> Any:
+        """What `work` gives to a stream, as a CUDA graph, or `None` if that cannot be; nothing runs.
 
         A stream of its own is captured, since the default stream cannot be.
         """
@@ -107,7 +115,7 @@ class CupyBackend:
         with stream:
             stream.begin_capture()
             try:
-                work()
+                work(stream)
             finally:
                 graph = stream.end_capture()
         return graph

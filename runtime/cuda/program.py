@@ -1,8 +1,8 @@
 """A compiled module on one device: its kernels, its constants, its scratch memory, and how `main` is launched.
 
-Where `main` does the same at each call (`recording.py`), a call binds the list of its launches to addresses, or finds
-the list that was bound to the same ones before. From the third such call on the list is a CUDA graph, unless that is
-not wanted (`TENON_CUDA_GRAPHS=0`), cannot be made, or has a single launch. Other programs are run step by step.
+Where `main` does the same at each call (`recording.py`), native code gives the list of its launches to the stream, for
+the addresses of the call (`launches.py`). From the third call on the same addresses on the list is a CUDA graph, unless
+that is not wanted (`TENON_CUDA_GRAPHS=0`), cannot be made, or has a single launch. Other programs are run step by step.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from tenon.runtime.arguments.interface import main_function
 from tenon.runtime.cuda.cupy_backend import CupyBackend
 from tenon.runtime.cuda.device import DeviceBuffer, LaunchError
 from tenon.runtime.cuda.host_program import HostProgram
-from tenon.runtime.cuda.recording import Recording, enqueue, record
-from tenon.runtime.cuda.workspaces import Binding, Workspace, Workspaces
+from tenon.runtime.cuda.launches import Launches
+from tenon.runtime.cuda.recording import Recording, record
+from tenon.runtime.cuda.workspaces import Replay, Workspace, Workspaces
 from tenon.runtime.knobs import knobs
 
 _ALIGNMENT = 256
@@ -72,19 +73,19 @@ class CudaProgram:
         if self.is_recorded:
             self.launch(tuple([buffer.address for buffer in (*inputs, *outputs)]))
         else:
-            self._in_workspace(lambda workspace, _: self._step_by_step(workspace, inputs, outputs))
+            self._in_workspace(self._step_by_step, inputs, outputs)
 
     def launch(self, addresses: tuple[int, ...]) -> None:
         """As `run`, of a program that was recorded, on inputs and outputs at these addresses."""
-        self._in_workspace(lambda workspace, is_captured: self._replay(workspace, addresses, is_captured))
+        self._in_workspace(self._replay, addresses)
 
-    def _in_workspace(self, work: Callable[[Workspace, bool], None]) -> None:
-        """Do work in scratch memory; the second argument says whether the stream only records what it is given."""
+    def _in_workspace(self, work: Callable[..., None], *given: Any) -> None:
+        """Do work in scratch memory, on a stream; the third argument says whether that only records what it gets."""
         stream, key = self.backend.stream()
         workspace = self.workspaces.take(stream, key)
         is_captured = stream.ptr > 2 and stream.is_capturing()
         try:
-            work(workspace, is_captured)
+            work(workspace, stream, is_captured, *given)
         except Exception as error:
             self._fail(error)
         if is_captured:
@@ -121,29 +122,39 @@ class CudaProgram:
         sizes = [arena, *(recording.sizes[fixed:] if isinstance(recording, Recording) else ())]
         starts = [0, *accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
         memory = self.allocated((starts[-1],), np.dtype(np.int8), "scratch memory")
-        return Workspace(tuple([memory.address + start for start in starts[:-1]]), memory.owner)
+        addresses = tuple([memory.address + start for start in starts[:-1]])
+        launches = None
+        if isinstance(recording, Recording):
+            events, given = recording.events, fixed - 1
+            launches = Launches(self.backend, events, recording.bases, recording.offsets, given, addresses)
+        return Workspace(addresses, memory.owner, launches)
 
     def _step_by_step(
-        self, workspace: Workspace, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]
+        self,
+        workspace: Workspace,
+        _stream: Any,
+        _is_captured: bool,
+        inputs: Sequence[DeviceBuffer],
+        outputs: Sequence[DeviceBuffer],
     ) -> None:
         self.program(inputs, outputs, DeviceBuffer(workspace.addresses[0], *self.program.arena, workspace.owner))
 
-    def _replay(self, workspace: Workspace, addresses: tuple[int, ...], is_captured: bool) -> None:
-        recording = self.recording
-        assert isinstance(recording, Recording)
-        binding = workspace.binding(addresses, lambda: recording.bound((*addresses, *workspace.addresses)))
-        binding.runs += 1
+    def _replay(self, workspace: Workspace, stream: Any, is_captured: bool, addresses: tuple[int, ...]) -> None:
+        launches = workspace.launches
+        assert launches is not None
         if self.graphs and not is_captured and not self.backend.waits:
-            if binding.graph is None and binding.runs >= _RUNS_BEFORE_CAPTURE:
-                self._capture(binding)
-            if binding.graph is not None:
-                binding.graph.launch()
+            replay = workspace.replay(addresses)
+            replay.runs += 1
+            if replay.graph is None and replay.runs >= _RUNS_BEFORE_CAPTURE:
+                self._capture(replay, launches, addresses)
+            if replay.graph is not None:
+                replay.graph.launch()
                 return
-        enqueue(binding.events, self.backend)
+        launches.run(addresses, stream)
 
-    def _capture(self, binding: Binding) -> None:
-        """Make a graph of a list of events, whose kernels have all run before."""
+    def _capture(self, replay: Replay, launches: Launches, addresses: tuple[int, ...]) -> None:
+        """Make a graph of launches that have all run before."""
         try:
-            binding.graph = self.backend.capture(lambda: enqueue(binding.events, self.backend))
+            replay.graph = self.backend.capture(lambda stream: launches.run(addresses, stream))
         except (LaunchError, MemoryError, *self.backend.failures):
             self.graphs = False  # the plain way does without

@@ -2,18 +2,18 @@
 
 The steps of a host program are run once against a `Recorder`, which stands for a device: buffers have made-up
 addresses, each in a range of its own, so that what a launch is given tells which buffer it is and where in it. A call
-then binds the list to addresses. What asks the device for values, or calls Python, cannot be recorded.
+then says at which addresses they are. What asks the device for values, or calls Python, cannot be recorded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn
 
 import numpy as np
 
-from tenon.runtime.cuda.device import Backend, DeviceBuffer
+from tenon.runtime.cuda.device import DeviceBuffer
 from tenon.runtime.cuda.host_program import HostProgram
 
 _RANGE_BITS = 44
@@ -48,10 +48,6 @@ class Copy:
     """A copy within the device."""
 
     byte_count: int
-
-
-Bound: TypeAlias = "list[tuple[Any, ...]]"
-"""Events with addresses: what `Backend.launch` takes, or what `Backend.copy` takes."""
 
 
 @dataclass
@@ -104,47 +100,17 @@ class Recording:
     def __init__(self, recorder: Recorder) -> None:
         self.events = recorder.events
         self.sizes = recorder.sizes
-        numbers = [a - _FIRST >> _RANGE_BITS if a >= _FIRST else -1 for a in recorder.addresses]
-        offsets = [
-            a if n < 0 else a - _FIRST - (n << _RANGE_BITS) for a, n in zip(recorder.addresses, numbers, strict=True)
-        ]
-        # the first base is that of addresses that are the same at each call
-        self._bases = np.array(numbers, np.int64) + 1
-        self._offsets = np.array(offsets, np.uint64)
+        parts = [divmod(a - _FIRST, 1 << _RANGE_BITS) if a >= _FIRST else (-1, a) for a in recorder.addresses]
+        self.bases = [number + 1 for number, _ in parts]
+        """For each address that events need, the buffer that it is in, from 1 on; 0 for one that is the same at each
+        call."""
+        self.offsets = [offset for _, offset in parts]
+        """Where it is there."""
 
     @property
     def launches(self) -> int:
         """How many kernels are launched."""
         return sum(isinstance(event, Launch) for event in self.events)
-
-    def bound(self, addresses: Sequence[int]) -> Bound:
-        """The events for buffers at these addresses."""
-        values = list(np.array([0, *addresses], np.uint64)[self._bases] + self._offsets)
-        bound: Bound = []
-        at = 0
-        for event in self.events:
-            if isinstance(event, Copy):
-                destination, source = int(values[at]), int(values[at + 1])
-                at += 2
-                if destination != source:
-                    bound.append((destination, source, event.byte_count))
-                continue
-            arguments = list(event.arguments)
-            for place in event.pointers:
-                arguments[place] = values[at]
-                at += 1
-            bound.append((event.kernel, event.grid, event.block, tuple(arguments), event.dynamic_shared))
-        return bound
-
-
-def enqueue(bound: Bound, backend: Backend) -> None:
-    """Give a device what was bound to addresses."""
-    launch, copy = backend.launch, backend.copy
-    for event in bound:
-        if len(event) == 3:
-            copy(*event)
-        else:
-            launch(*event)
 
 
 def record(program: HostProgram) -> Recording | str:

@@ -1,4 +1,4 @@
-"""Scratch memory of a program on a device, kept between calls, with what was bound to its addresses.
+"""Scratch memory of a program on a device, kept between calls, with the launches that use it.
 
 A workspace serves one call at a time, and calls of one stream only: the device does their work in order, so the next
 call may use the memory as soon as the host has given all of this one's work to the stream. Calls of other streams, and
@@ -13,21 +13,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tenon.dialects.support.forking import new_lock
-from tenon.runtime.cuda.recording import Bound
+from tenon.runtime.cuda.launches import Launches
 
 _MOST_STREAMS = 8
 """Streams of which workspaces are kept, those used last."""
 
-_MOST_BINDINGS = 64
+_MOST_REPLAYS = 64
 """Sets of addresses that a workspace remembers: a loop that has its results take turns needs a few, one over batches
 that stay on the GPU some for each batch."""
 
 
 @dataclass
-class Binding:
-    """The events of a program for one set of addresses, and how often it ran on them."""
+class Replay:
+    """How often a program ran on one set of addresses, and its graph for them."""
 
-    events: Bound
     runs: int = 0
     graph: Any = None
 
@@ -38,19 +37,21 @@ class Workspace:
 
     addresses: tuple[int, ...]
     owner: object
+    launches: Launches | None = None
+    """Those of a program that was recorded, in this memory."""
     stream: Any = None
     """Held, so that no other stream has its name while this is kept for it."""
-    bindings: OrderedDict[tuple[int, ...], Binding] = field(default_factory=OrderedDict[tuple[int, ...], Binding])
+    replays: OrderedDict[tuple[int, ...], Replay] = field(default_factory=OrderedDict[tuple[int, ...], Replay])
 
-    def binding(self, addresses: tuple[int, ...], make: Callable[[], Bound]) -> Binding:
-        """The one for these addresses of arguments and results."""
-        known = self.bindings.get(addresses)
+    def replay(self, addresses: tuple[int, ...]) -> Replay:
+        """What is known of these addresses of arguments and results."""
+        known = self.replays.get(addresses)
         if known is None:
-            known = self.bindings[addresses] = Binding(make())
-            if len(self.bindings) > _MOST_BINDINGS:
-                self.bindings.popitem(last=False)
+            known = self.replays[addresses] = Replay()
+            if len(self.replays) > _MOST_REPLAYS:
+                self.replays.popitem(last=False)
         else:
-            self.bindings.move_to_end(addresses)
+            self.replays.move_to_end(addresses)
         return known
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ctypes
 import threading
-import time
 import types
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -21,12 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from cuda_shim import GuardedMemory, ShimBackend, ShimError, build
-
-STATIC_SHARED = 48 * 1024
-
-
-class CUDADriverError(RuntimeError):
-    """What the driver says."""
+from driver_stand_in import CUDADriverError, Function, RawKernel
 
 
 class CUDARuntimeError(RuntimeError):
@@ -63,6 +57,7 @@ class Machine:
         self.lock = threading.RLock()
         self.local = threading.local()
         self.default = [Stream(self, null=True, device=n) for n in range(len(architectures))]
+        self.functions: dict[int, Function] = {}
 
     @property
     def device(self) -> int:
@@ -102,7 +97,7 @@ class Stream:
 
     def submit(self, work: Callable[[], object]) -> None:
         if self.device_id != self.machine.device:
-            raise CUDADriverError("CUDA_ERROR_INVALID_HANDLE: the stream is one of another device")
+            raise CUDADriverError(400)
         with self.machine.lock:
             if self.captured is not None:
                 self.captured.append(work)
@@ -285,43 +280,6 @@ class ndarray:  # as CuPy has it
         return self._part(self.on_host().T)
 
 
-class RawKernel:
-    """A kernel of a module."""
-
-    def __init__(self, machine: Machine, backend: ShimBackend, name: str) -> None:
-        assert backend.library is not None
-        try:
-            backend.library.entry(backend.unit, name)
-        except AttributeError:
-            raise CUDADriverError("CUDA_ERROR_NOT_FOUND: named symbol not found") from None
-        self.machine, self.backend, self.name = machine, backend, name
-        self._most_shared = {machine.device: STATIC_SHARED}
-
-    @property
-    def max_dynamic_shared_size_bytes(self) -> int:
-        return self._most_shared[self.machine.device]
-
-    @max_dynamic_shared_size_bytes.setter
-    def max_dynamic_shared_size_bytes(self, size: int) -> None:
-        self._most_shared[self.machine.device] = size
-
-    def __call__(self, grid: Any, block: Any, args: Any, *, shared_mem: int = 0) -> None:
-        machine = self.machine
-        if machine.fails == self.name:
-            raise CUDADriverError("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES: too many resources requested for launch")
-        if not isinstance(args, tuple) or not all(isinstance(value, np.generic) for value in args):
-            raise TypeError("arguments of a kernel are a tuple of scalars")
-        if shared_mem > self._most_shared.get(machine.device, STATIC_SHARED) or 0 in (*grid, *block):
-            raise CUDADriverError("CUDA_ERROR_INVALID_VALUE: invalid argument")
-        for value in args:
-            if value.dtype == np.uint64 and machine.device_at(int(value)) not in (machine.device, None):
-                raise CUDADriverError("CUDA_ERROR_ILLEGAL_ADDRESS: memory of another device")
-        machine.launches.append(self.name)
-        time.sleep(0)  # other threads may call meanwhile
-        launch = self.backend.launch
-        machine.stream().submit(lambda: launch(self.name, grid, block, args, shared_mem))
-
-
 def alloc(machine: Machine, size: int) -> MemoryPointer:
     machine.allocations.append(size)
     if machine.limit is not None and size > machine.limit:
@@ -332,6 +290,10 @@ def alloc(machine: Machine, size: int) -> MemoryPointer:
 def _runtime(machine: Machine) -> Any:
     def use(device: int) -> None:
         machine.local.device = device
+
+    def memory_info() -> tuple[int, int]:
+        machine.local.context = machine.device
+        return 0, 0
 
     def copy(destination: int, source: int, size: int, kind: int, stream: int) -> None:
         current = machine.stream()
@@ -348,6 +310,7 @@ def _runtime(machine: Machine) -> Any:
         getDeviceCount=lambda: len(machine.architectures),
         getDevice=lambda: machine.device,
         setDevice=use,
+        memGetInfo=memory_info,
         memcpyAsync=copy,
         memcpyHostToDevice=1,
         memcpyDeviceToHost=2,
@@ -365,10 +328,11 @@ def stand_in(machine: Machine) -> Any:
         def __init__(self, *, path: str) -> None:
             self.backend = ShimBackend()
             self.backend.memory = machine.memory
-            self.backend.library = build([Path(path).read_text()])
+            self.source = Path(path).read_text()
+            self.backend.library = build([self.source])
 
         def get_function(self, name: str) -> RawKernel:
-            return RawKernel(machine, self.backend, name)
+            return RawKernel(machine, self.backend, name, self.source)
 
     def asarray(value: Any) -> Any:
         if isinstance(value, array_type):

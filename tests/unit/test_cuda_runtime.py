@@ -11,6 +11,7 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 import cupy_stand_in
+import driver_stand_in
 import ml_dtypes
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from cuda_shim import COMPILER
 import tenon
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.runtime import executables, lower
-from tenon.runtime.cuda import device_cuda, nvrtc
+from tenon.runtime.cuda import device_cuda, launches, nvrtc
 from tenon.runtime.cuda.cupy_backend import PER_THREAD
 from tenon.runtime.cuda.device import ArgumentError, LaunchError
 from tenon.runtime.executable_cuda import CudaExecutable
@@ -43,6 +44,8 @@ def compile_to(architectures: list[str]) -> Callable[[str, str], nvrtc.Compiled]
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[cupy_stand_in.Machine]:
     made = cupy_stand_in.Machine()
     monkeypatch.setitem(sys.modules, "cupy", cupy_stand_in.stand_in(made))
+    driver = driver_stand_in.Driver(made)
+    monkeypatch.setattr(launches, "driver", lambda: driver)
     monkeypatch.setattr(nvrtc, "compile_kernels", compile_to([]))
     monkeypatch.setattr(nvrtc, "version", lambda: (12, 9))
     monkeypatch.setattr(nvrtc, "why_unavailable", lambda: None)
@@ -527,6 +530,15 @@ def test_calls_on_the_same_memory_are_one_graph(machine: cupy_stand_in.Machine) 
     assert_like(out, expected_step(parameters(), other.get()))
 
 
+def test_copies_of_boxes_are_from_where_arguments_are(machine: cupy_stand_in.Machine) -> None:
+    function = tenon.jit(tenon.matmul, device="cuda")
+    for seed in range(3):
+        x, y = (floats(64, 64, seed=seed + n).astype(ml_dtypes.bfloat16) for n in (0, 7))
+        result = function(on_gpu(x), on_gpu(y)).get().astype(np.float64)
+        np.testing.assert_allclose(result, x.astype(np.float64) @ y.astype(np.float64), rtol=0.02, atol=0.1)
+    assert launches.driver().maps
+
+
 @pytest.mark.parametrize("setting", ["cuda_graphs", "cuda_sync"])
 def test_graphs_can_be_switched_off(machine: cupy_stand_in.Machine, setting: str) -> None:
     function = tenon.jit(step, device="cuda", donate="params")
@@ -675,12 +687,13 @@ def test_cupy_has_what_the_stand_in_has() -> None:
     pairs = [(made, cupy), (made.cuda, cupy.cuda), (made.cuda.runtime, cupy.cuda.runtime)]
     pairs += [(made.cuda.driver, cupy.cuda.driver), (cupy_stand_in.Graph, cupy.cuda.Graph)]
     pairs += [(cupy_stand_in.RawKernel, cupy.RawKernel), (cupy_stand_in.ndarray, cupy.ndarray)]
-    own = {"on_host", "machine", "submit", "drain"}
+    own = {"on_host", "machine", "submit", "drain", "perform"}
     for one, other in pairs:
         assert not {name for name in names(one) - own if not hasattr(other, name)}
     assert not {name for name in names(cupy_stand_in.Stream) - own if not hasattr(cupy.cuda.Stream, name)}
     assert issubclass(cupy.cuda.memory.OutOfMemoryError, MemoryError)
     assert cupy.ndarray.__weakrefoffset__ > 0
+    assert hasattr(cupy.cuda.function.Function, "ptr")
     assert (cupy.cuda.Stream.null.ptr, cupy.cuda.Stream.ptds.ptr) == (0, PER_THREAD)
 
 

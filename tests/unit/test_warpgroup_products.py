@@ -3,7 +3,6 @@ operands in any order; a missing wait, fence or barrier is found; and NVRTC neit
 
 from __future__ import annotations
 
-import ctypes
 import math
 import re
 from functools import partial
@@ -29,10 +28,7 @@ from random_numbers import generator
 from xdsl.dialects.builtin import ModuleOp
 
 import tenon
-from tenon.lowering.cuda.bulk_copies import tensor_maps
-from tenon.lowering.cuda.emit_cuda import kernels
 from tenon.passes.machine import GPUS, Gpu
-from tenon.runtime.cuda.tensor_maps import Descriptions, TensorMapError
 
 RANDOM = generator(17)
 numbers = partial(normal, RANDOM)
@@ -182,38 +178,6 @@ def test_faults_of_boxes_are_found(fault: str, executables: dict[str, ShimExecut
     wrong = re.sub(old, new, right.source)
     assert wrong != right.source
     assert_found(right, wrong, CASES[name], names, SCHEDULES[1:2])
-
-
-class Driver:
-    """Stands for the driver: writes down what it is told to describe, and refuses it if it is not aligned."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[Any, ...]] = []
-
-    def cuTensorMapEncodeTiled(self, *told: Any) -> int:
-        to, element, rank, address, sizes, strides, box, steps, *_ = told
-        self.told.append((element.value, rank.value, address.value, *map(list, (sizes, strides, box, steps))))
-        ctypes.memset(to.value, len(self.told), 128)
-        return int(to.value % 64 != 0 or address.value % 16 != 0)
-
-
-def test_launches_describe_arguments_to_the_driver(monkeypatch: pytest.MonkeyPatch, modules: dict[str, Any]) -> None:
-    driver = Driver()
-    monkeypatch.setattr("tenon.runtime.cuda.tensor_maps._driver", lambda: driver)
-    (kernel,) = kernels(modules["nn"])
-    descriptions = Descriptions(tensor_maps(kernel))
-    arguments = [np.uint64(address) for address in (1 << 30, 1 << 31, 1 << 29)]
-    first = descriptions.of(arguments)
-    assert driver.told == [
-        (9, 2, 1 << 30, [264, 136], [528], [64, 256], [1, 1]),
-        (9, 2, 1 << 31, [264, 264], [528], [64, 64], [1, 1]),
-    ]
-    assert [array.tobytes() for array in first] == [bytes([n]) * 128 for n in (1, 2)]
-    assert all(one is other for one, other in zip(descriptions.of(arguments), first, strict=True))
-    with pytest.raises(
-        TensorMapError, match=r"cuTensorMapEncodeTiled: error 1 for .*sizes=\(264, 136\).* at 0x40000008"
-    ):
-        descriptions.of([arguments[0] + np.uint64(8), *arguments[1:]])
 
 
 FAULTS = {
