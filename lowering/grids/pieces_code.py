@@ -45,6 +45,7 @@ class PiecesCode(StatementCode):
         self._emit_each(before)
         rows = self._rows(pieces, behind)
         outside = self.held
+        groups = [known for known in map(self.products_of, pieces.sums) if isinstance(known, WarpgroupProducts)]
         together = [statement for statement in along if self._is_of_memory(statement, pieces)]
 
         def piece() -> None:
@@ -54,6 +55,8 @@ class PiecesCode(StatementCode):
             for statement in along:
                 if statement not in together:
                     self._emit_along(statement, rows)
+            for products in groups[-1:]:
+                products.wait(0)
 
         if pieces.visible is not None:
             self.copies.limits[loop.name] = self._limits(loop, pieces.visible)

@@ -1,8 +1,8 @@
 """Products of matrices by four warps, which read their operands from shared memory and go on while they are computed.
 
 The products of one iteration of the loop at which operands are copied are a group. Sums are in registers that nothing
-touches until all groups are waited for. Products that others are made of, and these, are a group each that is waited
-for where it is; the left operand may then be in registers, all of it before the group begins."""
+touches until all groups are waited for. In pieces, products that others are made of are a group that is waited for
+where it is; those whose left operand is in registers, all of it before they begin, are waited for behind a piece."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class WarpgroupProducts:
 
     def add(self, sums: Registers, *, anew: bool = False) -> None:
         """Begin the products of one iteration of the depth, or of all that are written out, where the loops around are;
-        do all of those whose left operand is in registers. With `anew` the first ones along the reduced axis take the
+        those whose left operand is in registers as a group. With `anew` the first ones along the reduced axis take the
         place of what `sums` held: written before, zeros would be among products of the same group (C7517)."""
         code, left = self.code, self.left
         depth, count = self.contraction.depth, self.contraction.depth.extent // 2
@@ -129,7 +129,7 @@ class WarpgroupProducts:
         self._each(count, put)
         self.begin_group()
         self._each(count, begin)
-        self.end_group(0)
+        self.code.builder.add(WgmmaCommitOp())
 
     def _each(self, count: int, body: Callable[[Position, list[SSAValue]], Sequence[SSAValue]]) -> None:
         self.code.builder.sequential(Steps(0, count), (), body)
@@ -151,14 +151,16 @@ class WarpgroupProducts:
         self.code.builder.add(WarpgroupMmaOp(a, b, held, columns, adds, **transposed))
 
     def in_turn(self, body: Callable[[], None]) -> None:
-        """`body`, which begins products, and wait for these."""
+        """`body`, which begins products, and wait for these. Before that the next warpgroup has its turn: its products
+        then follow at once; behind, the assembler would move what tells it so to where results are computed with."""
         if self.turns is not None:
             self.turns.begin()
         self.begin_group()
         body()
-        self.end_group(0)
+        self.code.builder.add(WgmmaCommitOp())
         if self.turns is not None:
             self.turns.end()
+        self.wait(0)
 
     def begin_group(self) -> None:
         """What comes before the products of a group."""

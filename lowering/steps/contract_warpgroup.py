@@ -9,10 +9,10 @@ Its result is dealt out to the lanes of a warp as that of `contract(kf, mma)` is
 
 Operands are copied at `ko` in rows of 128 bytes, along the reduced axis, or along either in panels of 64.
 
-In pieces (`online`, `pieces`) there may be several products, each of which is waited for where it is, and operands that
-are copied once. The left operand may then be in registers, as the result of another product or what was made of it:
-`contract(ju, wgmma)` of the loop that is written out along its columns takes all of it. As with `contract(ju, mma)`,
-the loop may also be along columns of one product that another one reduces, with both operands in shared memory.
+In pieces (`online`, `pieces`) there may be several products, and operands that are copied once. The left operand may
+then be in registers, as the result of another product or what was made of it: `contract(ju, wgmma)` of the loop that is
+written out along its columns takes all of it. As with `contract(ju, mma)`, the loop may also be along columns of one
+product that another one reduces, with both operands in shared memory.
 """
 
 from __future__ import annotations
