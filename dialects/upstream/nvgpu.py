@@ -112,9 +112,9 @@ class DeviceAsyncCopyOp(IRDLOperation):
 
     @property
     def byte_count(self) -> int:
-        """Bytes that are written."""
+        """Bytes that are written; an `i1` takes a whole one."""
         assert isinstance(self.dst.type, MemRefType)
-        return self.dst_elements.value.data * _bits(self.dst.type.element_type) // 8
+        return self.dst_elements.value.data * -(-_bits(self.dst.type.element_type) // 8)
 
     def verify_(self) -> None:
         check_shared(self.name, self.dst.type)

@@ -10,7 +10,7 @@ are keys. (T. Dao, "FlashAttention-2", 2023.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,14 +23,14 @@ from tenon.lowering.steps.bind import DESCENDING, BindLoop
 from tenon.lowering.steps.contract import MMA, WGMMA, Contract
 from tenon.lowering.steps.contract_warpgroup import ROWS
 from tenon.lowering.steps.nest import Nest, NestAccess
-from tenon.lowering.steps.pack import ASYNC, SHARED, Pack
+from tenon.lowering.steps.pack import ASYNC, LEAST_ASYNC, SHARED, Pack
 from tenon.lowering.steps.pieces import OnlineStep, PiecesStep, visible_along
 from tenon.lowering.steps.pipeline import Pipeline
 from tenon.lowering.steps.products import MatrixProduct, matrix_instruction, matrix_product, warpgroup_instruction
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
-from tenon.lowering.steps.tile_copies import SWIZZLES
+from tenon.lowering.steps.tile_copies import SWIZZLES, widest
 
 WARPS = 4
 """Of a block."""
@@ -269,4 +269,18 @@ class _WarpgroupSteps(_Steps):
             at = f"{self.column}o" if self.column in (axis, reduced) else ""
             pack = Pack(nest.name_of(access.buffer), SHARED, at=at, swizzle=max(SWIZZLES), copy=ASYNC, panel=PANEL)
             steps.append(pack)
-        return steps + packed_results(nest, [access.buffer for access, _, _ in operands])
+        packed = [access.buffer for access, _, _ in operands]
+        for access in self._numbers():
+            if access.buffer not in packed:
+                packed.append(access.buffer)
+                steps.append(Pack(nest.name_of(access.buffer), SHARED, at=f"{self.column}o", copy=ASYNC))
+        return steps + packed_results(nest, packed)
+
+    def _numbers(self) -> Iterator[NestAccess]:
+        """Arguments that have a number for each column, which come with the operands of a piece: loaded when they are
+        needed, each would be waited for."""
+        nest = self.nest
+        for access in [access for statement in nest.statements for access in statement.inputs if access.access.is_used]:
+            is_along = access.leading[-1:] == (self.column,) and self.row not in access.axes
+            if is_along and widest(nest, access) * access.access.element_bytes >= LEAST_ASYNC:
+                yield access

@@ -177,6 +177,13 @@ def test_products_go_on_while_others_compute(executables: dict[str, ShimExecutab
     assert sorted(calls) == sorted([[], one, one, two])
 
 
+def test_numbers_of_columns_come_with_a_piece() -> None:
+    """A mask of keys for what sums along rows, logarithms and sums of rows for what sums along columns."""
+    found = [steps_of(kernel) for kernel in kernels(lowered(CASES["warpgroups"]))]
+    numbers = [sum(bool(re.fullmatch(r"pack\(a\d, shared, at=\wo, copy=async\)", s)) for s in steps) for steps in found]
+    assert numbers[:3] == [1, 2, 1]
+
+
 def test_blocks_that_take_longest_begin_first() -> None:
     """Of a causal gradient those of the last queries, and of the first keys, for all heads."""
     forward, of_queries, of_keys, _ = [steps_of(kernel) for kernel in kernels(lowered(CASES["long_warpgroups"]))]
