@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from xdsl.ir import Operation
 
@@ -24,17 +24,17 @@ def ops_of(root: Operation, *kinds: type[OperationT]) -> list[OperationT]:
     return [op for op in all_ops(root) if is_wanted[type(op)]]  # pyright: ignore[reportReturnType]
 
 
-def _collect(op: Operation, found: list[Operation]) -> None:
+def _collect(op: Any, found: list[Operation]) -> None:
     for region in op.regions:
-        block = region.first_block
+        block = region._first_block
         while block is not None:
-            inner = block.first_op
+            inner = block._first_op
             while inner is not None:
                 found.append(inner)
                 if inner.regions:
                     _collect(inner, found)
-                inner = inner.next_op
-            block = block.next_block
+                inner = inner._next_op
+            block = block._next_block
 
 
 class _Choice(dict[type[Operation], bool]):

@@ -3,6 +3,9 @@
 - Ops and values are told apart by identity: `object` hashes and compares them without a call of Python.
 - `op.lhs` reads the operand; in xDSL it makes a view of all operands first, and asks for the kind of what is named.
 - `op.operands[0]` and `op.results[0]` ask whether they are given a number only where they are not.
+- What an op, a block or a value has beside it is read by a getter of C, where xDSL has one of Python.
+- Whether an op, a value or an attribute is of a class is asked of `type`, not of `abc`, which looks for classes that
+  were registered as another's: nobody registers any of these.
 - An op is made without generators, without successors where it has none; its defaults are found once for each class.
 - That an attribute is of a kind that may be is asked once for each class.
 - The ops of a block are given by a generator and counted in one loop; those inside an op without an iterator, a
@@ -16,10 +19,11 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
@@ -32,7 +36,18 @@ from xdsl.dialects.builtin import (
     TensorType,
     VectorType,
 )
-from xdsl.ir import Attribute, Block, Data, Operation, OpResult, ParametrizedAttribute, Region, SSAValue, Use
+from xdsl.ir import (
+    Attribute,
+    Block,
+    BlockArgument,
+    Data,
+    Operation,
+    OpResult,
+    ParametrizedAttribute,
+    Region,
+    SSAValue,
+    Use,
+)
 from xdsl.ir.core import BlockOps, OpOperands, SSAValues
 from xdsl.irdl import IRDLOperation, OptionalDef
 from xdsl.irdl.operations import BeforeVariadicSingleAccessor, VarIRConstruct, get_op_constructs
@@ -54,6 +69,22 @@ _SHAPED = (TensorType, MemRefType, VectorType)
 _NOTHING = NoneAttr()
 _HASH = "_hash_in_process"
 """Where one keeps its hash. That of a text is another one in each process."""
+
+
+class _Nominal(type(Protocol)):
+    """The class of classes whose instances are those of classes that derive from them. It derives from that of
+    protocols, so that a class may follow one of these as well."""
+
+    __instancecheck__ = type.__instancecheck__
+    __subclasscheck__ = type.__subclasscheck__
+
+
+def _make_nominal(kind: type) -> None:
+    """Let `kind` and all that derive from it, now or later, be such classes."""
+    if type(kind) is ABCMeta:
+        kind.__class__ = _Nominal  # pyright: ignore[reportAttributeAccessIssue]
+    for derived in type.__subclasses__(kind):
+        _make_nominal(derived)
 
 
 def _value_at(values: tuple[SSAValue, ...], index: Any) -> Any:
@@ -244,6 +275,11 @@ def _without_hash(type_: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(type_).items() if name != _HASH}
 
 
+def _getters(*names: str) -> dict[str, Any]:
+    """Properties that read the attributes of these names with `_` before them."""
+    return {name: property(attrgetter(f"_{name}")) for name in names}
+
+
 _HASHES = {kind: _hash_once(kind) for kind in _SHAPED}
 
 
@@ -260,6 +296,12 @@ def speed_up_xdsl() -> None:
         (BeforeVariadicSingleAccessor, {"__get__": _named}),
         (Operation, {"__init__": _make_operation}),
         (Operation, {"walk": _walk}),
+        (Operation, _getters("next_op", "prev_op")),
+        (Block, _getters("args", "first_op", "last_op", "next_block")),
+        (Region, _getters("first_block")),
+        (Use, _getters("operation", "index")),
+        (OpResult, {"owner": property(attrgetter("op"))}),
+        (BlockArgument, {"owner": property(attrgetter("block"))}),
         (BlockOps, {"__iter__": _iterate, "__len__": _count}),
         (Block, {"_attach_op": _attach}),
         (IRDLOperation, {"__post_init__": _fill_in}),
@@ -271,3 +313,5 @@ def speed_up_xdsl() -> None:
     for kind, methods in replaced:
         for name, method in methods.items():
             setattr(kind, name, method)
+    for kind in (_IRNode, Attribute, SSAValue):
+        _make_nominal(kind)

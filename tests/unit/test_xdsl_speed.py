@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import pickle
 from dataclasses import dataclass
+from typing import Protocol
 
 import pytest
 from xdsl.dialects import arith, builtin, scf, test
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.core import SSAValues
-from xdsl.irdl import IRDLOperation
+from xdsl.irdl import IRDLOperation, irdl_op_definition
 
 from tenon.dialects.upstream.xdsl_corrections import correct_xdsl
 
@@ -185,3 +186,53 @@ def test_types_keep_their_hash_in_this_process_alone():
     assert hash(copy.deepcopy(type_)) == hash(type_) == before
     assert {type_: 1}[pickle.loads(pickle.dumps(type_))] == 1
     assert hash(type_) not in (hash(builtin.MemRefType(i32, [3, 2])), hash(builtin.TensorType(i32, [2, 3])))
+
+
+class _Named(Protocol):
+    name: str
+
+
+@pytest.mark.parametrize("root", [Operation, Attribute, SSAValue])
+def test_what_is_of_a_class_is_asked_of_type(root):
+    meta = type(root)
+    assert meta.__instancecheck__ is type.__instancecheck__
+    pending = [root]
+    while pending:
+        kind = pending.pop()
+        assert issubclass(type(kind), meta)
+        pending += kind.__subclasses__()
+
+
+def test_classes_that_derive_later_are_told_apart():
+    @irdl_op_definition
+    class FirstOp(IRDLOperation):
+        name = "test.first"
+
+    class SecondOp(arith.ConstantOp):
+        pass
+
+    first = FirstOp()
+    assert isinstance(first, FirstOp)
+    assert isinstance(first, Operation)
+    assert not isinstance(first, SecondOp | arith.ConstantOp)
+    assert isinstance(SecondOp(IntegerAttr(1, i32)), (FirstOp, arith.ConstantOp))
+    assert issubclass(SecondOp, arith.ConstantOp)
+    assert not issubclass(SecondOp, FirstOp)
+
+    class Both(Attribute, _Named):
+        """An attribute that follows a protocol, whose class is of another class."""
+
+    assert issubclass(Both, Attribute)
+
+
+def test_neighbours_are_those_of_the_block():
+    ops = [_number(1), _number(2)]
+    block = Block(ops, arg_types=[i32])
+    region = Region([block, following := Block()])
+    assert (ops[0].next_op, ops[1].next_op, ops[0].prev_op, ops[1].prev_op) == (ops[1], None, None, ops[0])
+    assert (block.first_op, block.last_op, block.next_block, region.first_block) == (*ops, following, block)
+    assert block.args[0].owner is block
+    total = arith.AddiOp(block.args[0], ops[0])
+    assert ops[0].result.owner is ops[0]
+    (use,) = ops[0].result.uses
+    assert (use.operation, use.index) == (total, 1)
