@@ -70,6 +70,7 @@ class Captures:
         self._block: Block | None = None
         # with the arrays themselves, so that no other one gets their identity
         self._known: dict[int, list[tuple[Any, np.ndarray[Any, Any], Value]]] = {}
+        self._held: dict[SSAValue, np.ndarray[Any, Any]] = {}
 
     def begin(self, block: Block) -> None:
         """Make arguments of `block` of what is captured from now on."""
@@ -85,7 +86,12 @@ class Captures:
         held = np.array(array, order="C")
         value = self.input_for(held)
         same.append((array, held, value))
+        self._held[value.ssa] = held
         return value
+
+    def array_of(self, value: SSAValue) -> np.ndarray[Any, Any] | None:
+        """The array that the input `value` stands for; `None` for what is no such input."""
+        return self._held.get(value)
 
     def input_for(self, held: np.ndarray[Any, Any]) -> Value:
         """A new input, for `held`."""
@@ -114,6 +120,13 @@ class TracingPoint(InsertionPoint):
 
     def captured(self, array: np.ndarray[Any, Any]) -> Value | None:
         return None if self.captures is None else self.captures.value_of(array)
+
+
+def captured_array(value: SSAValue) -> np.ndarray[Any, Any] | None:
+    """The array from around the function that is traced which `value` stands for; `None` where it stands for none."""
+    point = insertion_point()
+    captures = point.captures if isinstance(point, TracingPoint) else None
+    return None if captures is None else captures.array_of(value)
 
 
 def tracing_inside(block: Block) -> TracingPoint:

@@ -43,7 +43,7 @@ from tenon.onnx.node import (
     check_size,
 )
 from tenon.onnx.operators import OperatorFunction, find_operator
-from tenon.runtime.tracing.trace import TracingPoint
+from tenon.runtime.tracing.trace import TracingPoint, captured_array
 
 Scope = dict[str, Content]
 
@@ -232,6 +232,8 @@ class Importer:
             seen.add(item)
             if item in self._sources:
                 inputs.add(self._sources[item])
+            elif (array := captured_array(item)) is not None:
+                self._found[item] = array
             elif not isinstance(item, OpResult):
                 is_closed = False
             elif item.op not in seen:

@@ -254,6 +254,27 @@ def test_gradient() -> None:
     np.testing.assert_allclose(tenon.jit(loss)(given.weights, x), (given(x)[0] ** 2).mean(), rtol=1e-5)
 
 
+def test_a_shape_that_is_computed_of_arrays_around_a_function() -> None:
+    """Outside of `jit` these arrays, constants of the model among them, are inputs of what is traced."""
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Slice", "s begin end", "n"),
+        node("Constant", "", "rest", value=onnx.numpy_helper.from_array(np.array([-1]))),
+        node("Concat", "n rest", "t", axis=0),
+        node("Reshape", "x t", "r"),
+        node("Mul", "r w", "y"),
+    ]
+    weights = {"begin": np.array([0]), "end": np.array([1]), "w": np.array(3, F32)}
+    given = load(model(nodes, {"x": (F32, ("N", 2, 3))}, ["y"], weights))
+    x = values(4, 2, 3)
+    slopes = tenon.grad(lambda w: given.apply({"w": w}, x)[0].sum())(weights["w"])
+    np.testing.assert_allclose(slopes, x.sum(), rtol=1e-5)
+    rows = tenon.vmap(lambda w: given.apply({"w": w}, x)[0])(np.arange(2, dtype=F32))
+    np.testing.assert_array_equal(rows[1], x.reshape(4, 6))
+    last, _ = tenon.scan(lambda w, _: (w + given.apply({"w": w}, x)[0].sum(), None), weights["w"], length=2)
+    np.testing.assert_allclose(last, 3 * (1 + x.sum()) ** 2, rtol=1e-4)
+
+
 # --- opsets and functions -------------------------------------------------------------------------
 
 
