@@ -61,9 +61,11 @@ class Signature:
     def parameters(self) -> inspect.Signature:
         """The Python signature of the op's function."""
         kind = inspect.Parameter
+        # What may be left out has a default where nothing behind it is needed.
+        needed = max([i for i, o in enumerate(self.operands, 1) if o.arity != "optional"], default=0)
         parameters = [
-            kind(o.name, kind.POSITIONAL_OR_KEYWORD, default=None if o.arity == "optional" else kind.empty)
-            for o in self.operands
+            kind(o.name, kind.POSITIONAL_OR_KEYWORD, default=kind.empty if i < needed else None)
+            for i, o in enumerate(self.operands)
         ]
         required = [n for n, s in self.settings.items() if s.default is REQUIRED]
         optional = [n for n in self.settings if n not in required]

@@ -324,6 +324,7 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
     defined.PARAMETERS = defined.SIGNATURE.parameters()
     defined.OTHER_NAMES = other_names(defined.SIGNATURE, defined.KEYWORDS)
     defined.KNOWN = KnownResults()
+    _check_promoted(defined)
     defined.check_family()
     for hook in vars(defined).keys() & _CALLED_WITH.keys():
         check_hook(defined, defined.SIGNATURE, hook, _CALLED_WITH[hook], takes_operands=hook != "check")
@@ -341,6 +342,17 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
         raise TypeError(f"{defined.__name__} ({defined.name}) states LAYOUTS and must define `laid_out`")
     register(defined, _function(defined))
     return defined
+
+
+def _check_promoted(cls: type[TensorOp]) -> None:
+    """Raise `TypeError` where PROMOTED is not names of operands."""
+    operands = [operand.name for operand in cls.SIGNATURE.operands]
+    promoted: Any = operands if cls.PROMOTED is None else cls.PROMOTED
+    if not isinstance(promoted, tuple | list) or not {*promoted} <= {*operands}:
+        raise TypeError(
+            f"{cls.__name__} ({cls.name}): PROMOTED is {promoted!r} where a tuple of names of operands is needed "
+            f"(operands: {', '.join(operands)})"
+        )
 
 
 def _function(cls: type[TensorOp]) -> Callable[..., Any]:

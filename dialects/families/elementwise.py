@@ -21,7 +21,7 @@ from tenon.dialects.families.linalg_builders import (
     static_shape,
 )
 from tenon.dialects.families.structured_op import StructuredOp, as_tuple, require_hooks
-from tenon.dialects.types.shapes import broadcast
+from tenon.dialects.types.shapes import InferenceError, broadcast
 from tenon.dialects.types.types import (
     FLOAT_TENSOR,
     NUMERIC_TENSOR,
@@ -65,11 +65,16 @@ class ElementwiseOp(StructuredOp):
     def result_element(cls, *elements: Attribute | None, **settings: Any) -> Attribute:
         """The results' dtype: by default that in which the promoted operands (`None` where absent) meet."""
         names = [o.name for o in cls.SIGNATURE.operands]
-        return promote(
+        promoted = [
             element
             for name, element in zip(names, elements, strict=True)
             if element is not None and (cls.PROMOTED is None or name in cls.PROMOTED)
-        )
+        ]
+        if not promoted:
+            raise InferenceError(
+                f"{cls.name}: PROMOTED names no operand that is there; `result_element` can say the dtype"
+            )
+        return promote(promoted)
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:

@@ -151,9 +151,15 @@ def broadcasting(sample: Sample) -> Iterator[tuple[Sample, Sample]]:
         for axis in range(array.ndim):
             few = np.take(array, [0], axis=axis)
             given = [few if i == position else other for i, other in enumerate(arrays)]
+            if _repeated_shape(given) != _repeated_shape(arrays):
+                continue  # no other operand says how often
             many = [np.broadcast_to(few, array.shape).copy() if i == position else a for i, a in enumerate(arrays)]
             label = f"operand {position} repeated along axis {axis}"
             yield _with(sample, given, label), _with(sample, many, label)
+
+
+def _repeated_shape(arrays: Sequence[Array]) -> tuple[int, ...]:
+    return np.broadcast_shapes(*[array.shape for array in arrays])
 
 
 def at_extremes(sample: Sample) -> Iterator[Sample]:

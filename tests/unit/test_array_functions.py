@@ -69,7 +69,8 @@ def test_a_tensor_that_is_filled_is_another_one() -> None:
     number = tenon.tensor(np.ones(3, np.float32))
     made = tenon.full((3,), number)
     made += 1
-    assert number.tolist() == [1.0] * 3 and made.tolist() == [2.0] * 3
+    assert number.tolist() == [1.0] * 3
+    assert made.tolist() == [2.0] * 3
 
 
 @pytest.mark.parametrize("indexing", ["xy", "ij"])

@@ -8,11 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_shim import COMPILER, run_on_shim
-from xdsl.irdl import traits_def
+from xdsl.irdl import opt_operand_def, traits_def, var_operand_def
 from xdsl.traits import Pure
 
 import tenon
-from tenon import ANY_TENSOR, FLOAT_TENSOR, NUMERIC_TENSOR, Kernel, operand_def, result_def, tensor_op
+from tenon import (
+    ANY_TENSOR,
+    FLOAT_TENSOR,
+    NUMERIC_TENSOR,
+    CompositeOp,
+    Kernel,
+    operand_def,
+    result_def,
+    setting,
+    tensor_op,
+)
 from tenon.runtime.cpu.guarded_memory import MemoryCheckError
 from tenon.testing import CheckError, Report, check
 
@@ -125,6 +135,32 @@ def test_ops_and_functions_that_agree_pass() -> None:
     check(tenon.concatenate, (X[:1], X[1:]), axis=0)
     check(tenon.argmax, X[0])
     check(lambda x, y: {"product": tenon.tanh(x) @ y}, X[0], X[1])
+
+
+def test_several_operands_behind_one_that_may_be_absent() -> None:
+    @tensor_op
+    class TotalOp(CompositeOp):
+        """`x` and `bias` and all of `others`."""
+
+        name = "check.total"
+        x = operand_def(FLOAT_TENSOR)
+        bias = opt_operand_def(FLOAT_TENSOR)
+        others = var_operand_def(FLOAT_TENSOR)
+        scale = setting(float, default=2.0)
+        result = result_def(FLOAT_TENSOR)
+
+        @staticmethod
+        def decompose(x: Any, bias: Any, others: Any, *, scale: float) -> Any:
+            return sum(others, x if bias is None else x + bias) * scale
+
+    check(TotalOp, X, None, (X, X), reference=lambda x, _, others, scale=2.0: scale * sum(others, x))
+    check(TotalOp, X, X[0], (), reference=lambda x, bias, _, scale=2.0: scale * (x + bias))
+    np.testing.assert_allclose(TotalOp.apply(X, others=(X,), scale=1.0), 2 * X)
+
+
+def test_operands_that_broadcast_already() -> None:
+    report = check(tenon.add, np.ones((3, 4)), np.ones(4))
+    assert report.compared["broadcasting"] == 2
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no g++")

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import traceback
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -282,6 +282,34 @@ def test_numpy_functions_of_traced_values_are_ops() -> None:
         tenon.jit(lambda v: np.spacing(v))(x)
     with pytest.raises(tenon.TracedValueError, match="are not known while tracing"):
         tenon.jit(lambda v: np.array(v))(x)
+
+
+@pytest.mark.parametrize(
+    ("promoted", "message"),
+    [
+        (("y",), r"ScaledOp \(errors\.scaled\): PROMOTED is \('y',\) where .* \(operands: x, scale\)$"),
+        ("scale", r"PROMOTED is 'scale' where a tuple of names of operands is needed"),
+        ((), r"^errors\.scaled: PROMOTED names no operand that is there; `result_element` can say the dtype$"),
+    ],
+)
+def test_operands_that_are_promoted_are_declared(promoted: Any, message: str) -> None:
+    def define_and_call() -> None:
+        @tenon.tensor_op
+        class ScaledOp(tenon.ElementwiseOp):
+            name = "errors.scaled"
+            x = tenon.operand_def(tenon.INTEGER_TENSOR)
+            scale = tenon.operand_def(tenon.FLOAT_TENSOR)
+            result = tenon.result_def(tenon.FLOAT_TENSOR)
+            PROMOTED: ClassVar[Any] = promoted
+
+            @staticmethod
+            def scalar(x: Any, scale: Any) -> Any:
+                return x * scale
+
+        ScaledOp.apply(np.ones(3, np.int8), np.ones(3, np.float32))
+
+    with pytest.raises((TypeError, tenon.InferenceError), match=message):
+        define_and_call()
 
 
 def test_mistakes_in_definitions_are_named() -> None:

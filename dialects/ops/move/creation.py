@@ -141,8 +141,8 @@ def asarray(x: Any, dtype: object = None, *, device: str | None = None, copy: bo
     if isinstance(x, Value):
         return to_value(x, element)
     if hasattr(type(x), "__tenon_op__"):
-        if insertion_point() is not None and not getattr(x, "_is_traced", False):  # read from around a function of values
-            return to_value(x, element)
+        if insertion_point() is not None and not getattr(x, "_is_traced", False):
+            return to_value(x, element)  # from around a function of values
         return x if element in (None, element_type(x.dtype)) and not copy else ops.cast(x, dtype=element or x.dtype)
     if element is None and not hasattr(x, "dtype"):
         found = np.asarray(x).dtype
