@@ -44,7 +44,9 @@ def gradients_of(
     Unless they are to be retained, the arrays of the calls on the way are let go; if there is an error, they are not.
     """
     nodes, hooked = _on_the_way(roots)
-    stops = hooked | (wanted or frozenset())
+    meetings = frozenset[Source]() if by_calls else _meetings(roots, nodes, hooked)
+    stops = hooked | meetings | (wanted or frozenset())
+    at_once = None if by_calls or meetings else how.known
     leading = nodes if wanted is None else _leading_to(wanted, nodes)
     pending: dict[Source, G] = {}
     passed: dict[Source, G] = {}
@@ -58,7 +60,7 @@ def gradients_of(
     def go_on(starts: Sequence[Source], given: Sequence[G]) -> None:
         if any(start.node in leading for start in starts):
             cuts = _operands_of(starts) if by_calls else stops - {*starts}
-            collect(_ends_of(starts, given, how, cuts, None if wanted is None else cuts | stops, by_calls=by_calls))
+            collect(_ends_of(starts, given, how, at_once, cuts, None if wanted is None else cuts | stops))
 
     collect(zip(roots, cotangents, strict=True))
     free = [root for root in pending if root not in stops and root.node is not None and not by_calls]
@@ -75,7 +77,7 @@ def gradients_of(
             found = zip(node.sources, node.call.pull_back(node, of_results), strict=True)
             collect([(operand, gradient) for operand, gradient in found if operand is not None])
             continue
-        starts = [known for known in pending if known.node is node] if by_calls and node is not None else [source]
+        starts = [source] if node is None else [other for other in pending if other.node is node]
         gradients = [how.hooked(start, pending.pop(start)) for start in starts]
         passed.update(zip(starts, gradients, strict=True))
         if node is not None:
@@ -92,15 +94,15 @@ def _ends_of(
     starts: Sequence[Source],
     given: Sequence[G],
     how: Gradients[G],
+    at_once: Callable[[Source, G], Sequence[tuple[Source, G]] | None] | None,
     cuts: Set[Source],
     wanted: Set[Source] | None,
-    *,
-    by_calls: bool,
 ) -> Iterable[tuple[Source, G | None]]:
-    """The ends of the graph from some sources to where it is cut, with their gradients."""
-    known = how.known(starts[0], given[0]) if how.known is not None and len(starts) == 1 and not by_calls else None
-    if known is not None:
-        return known
+    """The ends of the graph from some sources to where it is cut, with their gradients, as `known` of
+    `Gradients` gives them, where that may be used `at_once`."""
+    found = at_once(starts[0], given[0]) if at_once is not None and len(starts) == 1 else None
+    if found is not None:
+        return found
     graph = Graph(starts, cuts, wanted, anew=how.recorded)
     return zip(graph.ends, how.pull_back(graph, given), strict=True) if graph.ends else ()
 
@@ -142,3 +144,28 @@ def _on_the_way(roots: Sequence[Source]) -> tuple[set[Node], set[Source]]:
             if is_cut:
                 hooked.update(operands)
     return nodes, hooked
+
+
+def _meetings(roots: Sequence[Source], nodes: set[Node], stops: set[Source]) -> frozenset[Source]:
+    """The results of calls that are gone through from several of the stops, and from the roots: with more stops there
+    each call is gone through once, and parts between them that are alike are one program."""
+    if all(stop.node is None for stop in stops):
+        return frozenset()
+    starts: dict[Node, Node | None] = {}
+    meeting: set[Node] = set()
+
+    def arrive(source: Source, start: Node | None) -> None:
+        node = source.node
+        if node is not None:
+            start = node if source in stops else start
+            if starts.setdefault(node, start) is not start:
+                meeting.add(node)
+
+    for root in roots:
+        arrive(root, None)
+    for node in sorted(nodes, key=lambda node: -node.number):  # a call comes before those that it depends on
+        start = node if node in meeting else starts[node]
+        for operand in node.sources:
+            if operand is not None:
+                arrive(operand, start)
+    return frozenset([node.source(index) for node in meeting for index in range(node.count)])

@@ -81,8 +81,6 @@ class _Known:
     """The gradient of a number that the tape ends in: 1."""
     leaves: tuple[int, ...]
     """The ends that have gradients."""
-    are_leaves: bool
-    """Whether all ends of the tape are leaves; others are results of calls whose gradients Python finds."""
     large: tuple[int, ...]
     """The calls with arrays that are worth to be let go."""
     calls: tuple[Call, ...]
@@ -93,6 +91,10 @@ class _Known:
 
 _Part = tuple[_Known, list[Node], list[Any]]
 """What is done for a tape, or a part of one, its calls, and its ends."""
+_Walk = tuple[Hashable, list[Node], list[Any]]
+"""The key of a tape, its calls, and its ends."""
+_LEAVES = frozenset([Leaf])
+"""The class of the ends of a tape that is one program."""
 _KNOWN: dict[Hashable, _Known] = {}
 _SEEN: BoundedCache[tuple[Call, ...]] = BoundedCache(1024)
 """The calls of tapes that have gone by the programs of these."""
@@ -108,12 +110,15 @@ def backward_of_known(
     if type(root) is not Node:
         is_python = root.node is not None and root.node.call.pull_back is not None and wanted is None
         return _through_python(root, seed, new, retain=retain) if is_python else None
-    found = _found(root, seed, new, wanted, retain=retain)
+    walk = _walked(root)
+    if walk is None:
+        return None
+    if not _LEAVES.issuperset(map(type, walk[2])):  # which is no part of the key
+        return _through_python(root, seed, new, retain=retain, walk=walk) if wanted is None else None
+    found = _found(root, walk, seed, new, wanted, retain=retain)
     if found is None or isinstance(found, list):
         return found
     known, nodes, leaves = found
-    if not known.are_leaves:
-        return None if wanted is not None else _through_python(root, seed, new, retain=retain, part=found)
     made = _gradients(known, nodes, leaves, seed)
     if any(leaf.has_hooks for leaf, _ in made):
         with no_grad():
@@ -124,15 +129,15 @@ def backward_of_known(
 
 
 def _through_python(
-    root: Source, seed: Any, new: Callable[[Array], Any], *, retain: bool, part: _Part | None = None
+    root: Source, seed: Any, new: Callable[[Array], Any], *, retain: bool, walk: _Walk | None = None
 ) -> list[tuple[Leaf, Any]] | None:
     """The same for a tape with calls whose gradients Python finds, between programs that are known, which begins with
-    this part; `None` where it is not for these."""
-    parts = _parts_of(root, new, part)
+    what native code found; `None` where it is not for these."""
+    parts = _parts_of(root, new, walk)
     if parts is None:
         return None
     if seed is None:
-        seed = new(np.ones(root.shape, root.dtype)) if part is None else part[0].seed
+        seed = parts[root][0].seed if root in parts else new(np.ones(root.shape, root.dtype))
     pending: dict[Source, Any] = {root: seed}
     of_leaves: dict[Leaf, Any] = {}
     python: list[Node] = []
@@ -178,10 +183,11 @@ def _release(known: _Known, nodes: list[Node]) -> None:
         nodes[place].release()
 
 
-def _parts_of(root: Source, new: Callable[[Array], Any], part: _Part | None) -> dict[Source, _Part] | None:
+def _parts_of(root: Source, new: Callable[[Array], Any], walk: _Walk | None) -> dict[Source, _Part] | None:
     """The parts of a tape between calls whose gradients Python finds, by the sources that they begin with; `None`
-    where one has hooks inside, or values that are not there any more."""
-    parts: dict[Source, _Part] = {}
+    where one has hooks inside, or values that are not there any more, or where they have most of their calls in common,
+    which then are to be gone through once."""
+    walks: dict[Source, _Walk] = {}
     met: set[Source | None] = {None, root}
     pending = [root]
     while pending:
@@ -190,29 +196,30 @@ def _parts_of(root: Source, new: Callable[[Array], Any], part: _Part | None) -> 
         assert node is not None
         ends: Sequence[Source | None] = node.sources
         if node.call.pull_back is None:
-            found = part
-            if source is not root or found is None:
-                made = _found(source, None, new, None, retain=True, is_part=True) if type(source) is Node else None
-                found = None if isinstance(made, list) else made
+            found = walk if source is root and walk is not None else None
+            if found is None:
+                found = _walked(source) if type(source) is Node else None
             if found is None:
                 return None
-            parts[source] = found
+            walks[source] = found
             ends = found[2]
         for end in ends:
             if end not in met:
                 met.add(end)
                 if end is not None and end.node is not None:
                     pending.append(end)
-    return parts
+    if len(walks) > 2:
+        calls = [node for _, nodes, _ in walks.values() for node in nodes]
+        if len(calls) > 2 * len(set(calls)):
+            return None
+    return {source: (_known(source, found, new), *found[1:]) for source, found in walks.items()}
 
 
 def ends_of_known(root: Source, seed: Any) -> list[tuple[Source, Any]] | None:
     """The same for a part of a tape, without hooks of its ends, down to these: leaves, and results of calls whose
     gradients Python finds."""
-    if type(root) is not Node:
-        return None
-    found = _found(root, seed, seed._new, None, retain=True, is_part=True)
-    return None if found is None or isinstance(found, list) else [*_gradients(*found, seed)]
+    walk = _walked(root) if type(root) is Node else None
+    return None if walk is None else _gradients(_known(root, walk, seed._new), *walk[1:], seed)
 
 
 def _gradients(known: _Known, nodes: list[Node], leaves: list[Any], seed: Any) -> list[tuple[Any, Any]]:
@@ -229,43 +236,57 @@ def _gradients(known: _Known, nodes: list[Node], leaves: list[Any], seed: Any) -
 
 
 def _found(
-    root: Node,
-    seed: Any,
-    new: Callable[[Array], Any],
-    wanted: Set[Source] | None,
-    *,
-    retain: bool,
-    is_part: bool = False,
+    root: Node, walk: _Walk, seed: Any, new: Callable[[Array], Any], wanted: Set[Source] | None, *, retain: bool
 ) -> _Part | list[tuple[Any, Any]] | None:
     """What is done for a tape like this one, with its calls and ends; or the gradients, found call by call."""
-    global _epoch
-    functions = tape_functions()
-    found = None if functions is None else functions.walk(root)
-    if functions is None or found is None:
-        return None
-    key, nodes, leaves = found
+    key, nodes, leaves = walk
     if wanted is not None:
         if any(type(source) is not Leaf for source in wanted):
             return None
         key = key, tuple([leaf in wanted for leaf in leaves])
+    is_long = len(nodes) >= _LONG and not checks_gradients()
+    if (
+        is_long
+        and _is_new(key)
+        and sum(other.unused for other in _KNOWN.values()) >= _WASTED
+        and _SEEN.get(key) is None
+    ):
+        _SEEN[key] = tuple([node.call for node in nodes])
+        return _by_calls(root, seed, new, wanted, retain=retain)
+    return _known(root, (key, nodes, leaves), new, wanted, unused=len(nodes) if is_long else 0), nodes, leaves
+
+
+def _walked(root: Source) -> _Walk | None:
+    """What native code finds of a tape, unless it has to be gone through in the general way."""
+    functions = tape_functions()
+    return None if functions is None else functions.walk(root)
+
+
+def _is_new(key: Hashable) -> bool:
+    """Whether nothing is known of tapes of a key."""
+    global _epoch
     if _epoch != EPOCH[0]:
         _KNOWN.clear()
         _epoch = int(EPOCH[0])
-    known = _KNOWN.get(key)
-    if known is not None:
+    return key not in _KNOWN
+
+
+def _known(
+    root: Source, walk: _Walk, new: Callable[[Array], Any], wanted: Set[Source] | None = None, *, unused: int = 0
+) -> _Known:
+    """What is done for a tape; of one that is new, with that many calls of a long tape that has not come again."""
+    key, nodes, leaves = walk
+    if not _is_new(key):
+        known = _KNOWN[key]
         known.unused = 0
-    else:
-        is_long = len(nodes) >= _LONG and not (is_part or checks_gradients())
-        if is_long and sum(other.unused for other in _KNOWN.values()) >= _WASTED and _SEEN.get(key) is None:
-            _SEEN[key] = tuple([node.call for node in nodes])
-            return _by_calls(root, seed, new, wanted, retain=retain)
-        if len(_KNOWN) >= _MOST:
-            _KNOWN.clear()
-        known = _made(root, nodes, leaves, new, wanted)
-        known.unused = len(nodes) if is_long else 0
-        if not checks_gradients():  # what is checked names the lines of one tape
-            _KNOWN[key] = known
-    return known, nodes, leaves
+        return known
+    if len(_KNOWN) >= _MOST:
+        _KNOWN.clear()
+    known = _made(root, nodes, leaves, new, wanted)
+    known.unused = unused
+    if not checks_gradients():  # what is checked names the lines of one tape
+        _KNOWN[key] = known
+    return known
 
 
 def _by_calls(
@@ -285,7 +306,7 @@ def pulled_back(graph: Graph, cotangents: Sequence[Any]) -> list[Any]:
 
 
 def _made(
-    root: Node, nodes: list[Node], leaves: list[Any], new: Callable[[Array], Any], wanted: Set[Source] | None
+    root: Source, nodes: list[Node], leaves: list[Any], new: Callable[[Array], Any], wanted: Set[Source] | None
 ) -> _Known:
     dtype, shape = root.type
     graph = Graph([root], frozenset([leaf for leaf in leaves if type(leaf) is not Leaf]), wanted)
@@ -299,7 +320,6 @@ def _made(
         tuple([(place, order) for place, order in enumerate(orders) if order is not None]),
         new(np.ones(shape, dtype)),
         tuple([places[end] for end in reached if end in places]),
-        all(type(leaf) is Leaf for leaf in leaves),
         tuple([place for place, node in enumerate(nodes) if node.has_large()]),
         tuple([node.call for node in nodes]),
     )

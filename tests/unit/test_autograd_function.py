@@ -16,7 +16,7 @@ import torch
 
 import tenon
 from tenon import nn, optim
-from tenon.eager import engine, known_tapes
+from tenon.eager import backward, engine, known_tapes
 
 GENERATOR = np.random.default_rng(0)
 X, W = (GENERATOR.standard_normal((3, 4)).astype(np.float32) for _ in range(2))
@@ -329,3 +329,55 @@ def test_known_programs_serve_what_lies_between(monkeypatch: pytest.MonkeyPatch)
         np.testing.assert_allclose(seen[0], seen[1], rtol=1e-5)
         with pytest.raises(RuntimeError, match="retain_graph=True"):
             result.backward()
+
+
+def test_a_tape_that_ends_in_a_function_is_another_than_one_that_ends_in_a_leaf() -> None:
+    def result(library: Any, weight: Any, is_called: bool) -> Any:
+        made = functions(library)
+        x = made["cube"](weight, 0.5) if is_called else weight
+        return (x.tanh() * 2).sum()
+
+    for is_called in (False, True, False, True):
+        ours: Any = tenon.tensor([0.3, 0.6], requires_grad=True)
+        theirs: Any = torch.tensor([0.3, 0.6], requires_grad=True)
+        for library, weight in ((tenon, ours), (torch, theirs)):
+            result(library, weight, is_called).backward()
+        np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-5)
+
+
+def unrolled_beside(library: Any, made: dict[str, Any], weight: Any, steps: int, is_hooked: bool) -> Any:
+    """Steps each of which reads the state before by itself, and by a call of Python or a value with a hook."""
+    state: Any = weight * 1
+    for _ in range(steps):
+        side = state * 0.5
+        if is_hooked:
+            side.register_hook(lambda gradient: gradient * 0.9)
+        state = (state * weight).tanh() + (side.sin() if is_hooked else made["cube"](side, 0.5))
+    return state.sum()
+
+
+@pytest.mark.parametrize("is_hooked", [False, True])
+def test_steps_beside_functions_and_hooks_have_programs_in_common(
+    monkeypatch: pytest.MonkeyPatch, is_hooked: bool
+) -> None:
+    ours: Any = tenon.tensor([0.3, 0.6, -0.2], requires_grad=True)
+    theirs: Any = torch.tensor([0.3, 0.6, -0.2], requires_grad=True)
+    made = functions(tenon), functions(torch)
+    compiled: list[Any] = []
+    compile_graph = backward._compiled
+
+    def noted(graph: Any, seeds: Any) -> Any:
+        compiled.append(graph)
+        return compile_graph(graph, seeds)
+
+    monkeypatch.setattr(backward, "_compiled", noted)
+    known_tapes._KNOWN.clear()
+    for steps in (6, 7, 9, 12):
+        before = len(compiled)
+        for weight in (ours, theirs):
+            weight.grad = None
+        unrolled_beside(tenon, made[0], ours, steps, is_hooked).backward()
+        unrolled_beside(torch, made[1], theirs, steps, is_hooked).backward()
+        np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-4)
+        assert steps == 6 or len(compiled) == before
+        assert all(len(graph.nodes) <= 6 for graph in compiled)
