@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import tenon.runtime.cpu.llvm_lock  # noqa: F401  # pyright: ignore[reportUnusedImport]  before others import what compiles
 from tenon.dialects.support.frozen_arguments import PREPARE
-from tenon.dialects.types.size import replaced
+from tenon.dialects.types.size import Size, replaced
 from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.runtime import lower
 from tenon.runtime.arguments.interface import Interface
@@ -153,7 +153,7 @@ class CpuExecutable:
         return Launch(self.address, (*inputs, *prepared), shapes, self._arena(), results, is_long, self, *sized)
 
     def _arena(self) -> np.ndarray[Any, Any] | int:
-        """The scratch memory of native calls, or its size."""
+        """The scratch memory of native calls, or its size where each has memory of its own."""
         return self._idle_arena()
 
     def _idle_arena(self) -> np.ndarray[Any, Any]:
@@ -182,8 +182,9 @@ class CpuExecutable:
 class SizedCpuExecutable(CpuExecutable):
     """Machine code for the CPU for any sizes of the dimensions that have names."""
 
-    def _arena(self) -> int:
-        return self.interface.arena_bytes
+    def _arena(self) -> np.ndarray[Any, Any] | int:
+        size = self.interface.arena_bytes
+        return size if isinstance(size, Size) or size > 0 else self._idle_arena()
 
     def run(
         self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None, prepared: Sequence[Any] | None = None

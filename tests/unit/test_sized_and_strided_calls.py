@@ -49,6 +49,18 @@ def test_programs_for_all_sizes_are_called_without_python(monkeypatch: pytest.Mo
     assert not calls
 
 
+@pytest.mark.parametrize(
+    ("function", "needs_none"), [(lambda x: x + 1, True), (lambda x: tenon.softmax(x @ (x.T @ x), axis=0), False)]
+)
+def test_calls_are_given_scratch_memory_where_they_need_some(function: Any, needs_none: bool) -> None:
+    compiled = tenon.jit(function).compile(tenon.ShapeDtype((tenon.dim("n"), 3)))
+    arena = compiled.executable.launch({}, ()).arena
+    assert isinstance(arena, np.ndarray) == needs_none
+    x = floats(5, 3)
+    for _ in range(3):
+        np.testing.assert_allclose(compiled(x), tenon.jit(function)(x), rtol=1e-5)
+
+
 def test_sizes_that_contradict_each_other_are_named_as_ever() -> None:
     function = warmed(tenon.jit(lambda x, y: x + y, dynamic={"x": ("n",), "y": ("n",)}), floats(5), floats(5))
     np.testing.assert_array_equal(function(floats(9), floats(9)), 2 * floats(9))
