@@ -173,6 +173,14 @@ def test_integers_repeated_operands_and_a_device() -> None:
     assert str(report).startswith("tenon.add: text 1, results 1, ")
 
 
+def test_an_element_that_is_not_there_is_refused() -> None:
+    def from_first(x: Any) -> Any:
+        return tenon.scan(lambda c, v: (tenon.tanh(c + v), c), x[0], x)[1]
+
+    report = check(from_first, X)
+    assert any("index 0 is out of bounds for axis 0 of size 0" in each for each in report.left_out)
+
+
 def test_what_is_refused_is_told() -> None:
     report = check(tenon.max, X, axis=1)
     assert any("no elements (dimensions of size 3 empty" in why for why in report.left_out)
