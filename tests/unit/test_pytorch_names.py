@@ -276,6 +276,13 @@ FUNCTIONAL: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     ),
     "max_pool2d": (lambda f, x: f.max_pool2d(x, kernel_size=2), (IMAGE,)),
     "avg_pool2d": (lambda f, x: f.avg_pool2d(x, 3, 1, 1), (IMAGE,)),
+    "lp_pool2d": (lambda f, x: f.lp_pool2d(x, 2.0, 3, stride=2), (IMAGE,)),
+    "max_unpool2d": (lambda f, x: f.max_unpool2d(*f.max_pool2d(x, 2, return_indices=True), 2), (IMAGE,)),
+    "max_unpool2d to a size": (
+        lambda f, x: f.max_unpool2d(*f.max_pool2d(x, 3, 2, return_indices=True), 3, 2, output_size=(6, 6)),
+        (IMAGE,),
+    ),
+    "local_response_norm": (lambda f, x: f.local_response_norm(x, 3, k=2.0), (IMAGE,)),
     "adaptive_avg_pool2d": (lambda f, x: f.adaptive_avg_pool2d(x, (1, 1)), (IMAGE,)),
     "interpolate": (lambda f, x: f.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False), (IMAGE,)),
     "interpolate to a size": (lambda f, x: f.interpolate(x, size=(3, 3)), (IMAGE,)),
@@ -320,6 +327,12 @@ FUNCTIONAL: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     ),
     "kl_div": (lambda f, x, y: f.kl_div(x, y, reduction="batchmean"), (X, SHARES)),
     "margin_ranking_loss": (lambda f, x, y: f.margin_ranking_loss(x, y, x * 0 + 1, margin=0.2), (X, Y)),
+    "triplet_margin_with_distance_loss": (
+        lambda f, x, y: f.triplet_margin_with_distance_loss(
+            x, y, x + y, distance_function=lambda a, b: (a - b).abs().sum(-1), margin=0.5, swap=True
+        ),
+        (X, Y),
+    ),
     "triplet_margin_loss": (lambda f, x, y: f.triplet_margin_loss(x, y, x + y), (X, Y)),
     "dropout, evaluating": (lambda f, x: f.dropout(x, 0.5, training=False), (X,)),
 }  # fmt: skip

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import tenon
 from tenon.dialects.support.suggestion import attribute_hints
-from tenon.nn import activation, images, loss, pooling
+from tenon.nn import activation, images, loss, normalization, pooling
 from tenon.nn.functional.adapted import (
     batch_norm,
     conv_transpose1d,
@@ -25,6 +25,9 @@ from tenon.nn.functional.adapted import (
     gumbel_softmax,
     instance_norm,
     layer_norm,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
     one_hot,
     pad,
     prelu,
@@ -51,12 +54,17 @@ max_pool3d = of_module("max_pool3d", pooling.MaxPool3d)
 avg_pool1d = of_module("avg_pool1d", pooling.AvgPool1d)
 avg_pool2d = of_module("avg_pool2d", pooling.AvgPool2d)
 avg_pool3d = of_module("avg_pool3d", pooling.AvgPool3d)
+lp_pool1d = of_module("lp_pool1d", pooling.LPPool1d)
+lp_pool2d = of_module("lp_pool2d", pooling.LPPool2d)
+lp_pool3d = of_module("lp_pool3d", pooling.LPPool3d)
 adaptive_avg_pool1d = of_module("adaptive_avg_pool1d", pooling.AdaptiveAvgPool1d)
 adaptive_avg_pool2d = of_module("adaptive_avg_pool2d", pooling.AdaptiveAvgPool2d)
 adaptive_avg_pool3d = of_module("adaptive_avg_pool3d", pooling.AdaptiveAvgPool3d)
 adaptive_max_pool1d = of_module("adaptive_max_pool1d", pooling.AdaptiveMaxPool1d)
 adaptive_max_pool2d = of_module("adaptive_max_pool2d", pooling.AdaptiveMaxPool2d)
 adaptive_max_pool3d = of_module("adaptive_max_pool3d", pooling.AdaptiveMaxPool3d)
+
+local_response_norm = of_module("local_response_norm", normalization.LocalResponseNorm)
 
 interpolate = of_module("interpolate", images.Upsample)
 pixel_shuffle = of_module("pixel_shuffle", images.PixelShuffle)
@@ -86,6 +94,9 @@ _TWO = ("input1", "input2", "target")
 cosine_embedding_loss = of_module("cosine_embedding_loss", loss.CosineEmbeddingLoss, _TWO)
 margin_ranking_loss = of_module("margin_ranking_loss", loss.MarginRankingLoss, _TWO)
 triplet_margin_loss = of_module("triplet_margin_loss", loss.TripletMarginLoss, ("anchor", "positive", "negative"))
+triplet_margin_with_distance_loss = of_module(
+    "triplet_margin_with_distance_loss", loss.TripletMarginWithDistanceLoss, ("anchor", "positive", "negative")
+)
 ctc_loss = of_module("ctc_loss", loss.CTCLoss, ("log_probs", "targets", "input_lengths", "target_lengths"))
 pairwise_distance = of_module("pairwise_distance", loss.PairwiseDistance, ("x1", "x2"))
 
@@ -99,6 +110,9 @@ if not TYPE_CHECKING:
             "grid_sample": "write tenon.grid_sample",
             "affine_grid": "write the products of matrices, and tenon.grid_sample",
             "alpha_dropout": "write nn.AlphaDropout",
+            "feature_alpha_dropout": "write nn.FeatureAlphaDropout",
+            "rrelu": "write nn.RReLU",
+            "bilinear": "write nn.Bilinear",
         },
     )
 
@@ -152,12 +166,19 @@ __all__ = [
     "layer_norm",
     "leaky_relu",
     "linear",
+    "local_response_norm",
     "log_softmax",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "margin_ranking_loss",
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
     "multi_margin_loss",
@@ -190,5 +211,6 @@ __all__ = [
     "tanhshrink",
     "threshold",
     "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
     "unfold",
 ]

@@ -11,6 +11,7 @@ import tenon
 from tenon.dialects.definition.value import TracedValueError, Value
 from tenon.eager.modes import is_traced, no_grad
 from tenon.eager.tensor import Tensor
+from tenon.nn import pooling
 from tenon.nn.linear import check_places
 from tenon.seeds import new_key
 
@@ -189,6 +190,22 @@ def _dropped(function: str, x: Any, p: float, training: bool, rank: int) -> Any:
     channels = tuple(x.shape[: len(x.shape) - rank])
     kept = tenon.dropout(np.ones((*channels, *(1,) * rank), x.dtype), _key(function), rate=p)
     return x * kept
+
+
+def _unpooled(rank: int) -> Any:
+    cls = (pooling.MaxUnpool1d, pooling.MaxUnpool2d, pooling.MaxUnpool3d)[rank - 1]
+
+    def unpooled(
+        input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+    ) -> Any:
+        return cls(kernel_size, stride, padding)(input, indices, output_size)
+
+    unpooled.__name__ = f"max_unpool{rank}d"
+    unpooled.__doc__ = f"`nn.{cls.__name__}` as a function, whose `output_size` comes last."
+    return unpooled
+
+
+max_unpool1d, max_unpool2d, max_unpool3d = map(_unpooled, (1, 2, 3))
 
 
 def _channels(rank: int) -> Any:
