@@ -26,7 +26,7 @@ from tenon.eager.modes import MODE, WAITING, set_grad_enabled
 from tenon.eager.recording import Stored, as_operands, op_call
 from tenon.eager.tape import Array, Operand, Saved, Type
 from tenon.eager.tensor import Parameter, Tensor
-from tenon.eager.views import Link, call_of_link
+from tenon.eager.views import Link, View, call_of_link
 from tenon.runtime.call.tensors import through_python
 from tenon.runtime.knobs import knobs
 from tenon.traces.known_pieces import End, Pieces, Place
@@ -290,9 +290,12 @@ class Piece:
             with set_grad_enabled(step.records):
                 made = step.again(step.given(values, inputs, self._floats))
             values += made if isinstance(made, tuple) else (made,)
+        taken = {id(value): tensor for value, tensor in zip(values, alive, strict=True) if tensor is not None}
         for value, tensor in zip(values, alive, strict=True):
             if tensor is not None:
-                fill(tensor, value)
+                view = fill(tensor, value)._view
+                if view is not None and id(view.base) in taken:  # what is changed through it is to be this one
+                    tensor._view = View(taken[id(view.base)], view.links)
 
     def _end(self, alive: Sequence[Any]) -> tuple[End, PieceProgram | None]:
         """What is known of this piece, with a program that fits its floats where there is to be one. Another thread may

@@ -457,3 +457,24 @@ def test_a_call_that_raised_leaves_nothing_in_the_piece() -> None:
         given = None if wrong is None else tenon.tensor(wrong)
         result = function(tenon.tensor(ROWS), tenon.tensor(ROWS + 1), given)
         np.testing.assert_allclose(result.numpy(), ROWS * 6 + ROWS + 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [6, 1 << 17])
+def test_what_is_changed_through_views_of_what_waits_has_gradients(size: int) -> None:
+    def program(x: Any) -> Any:
+        y = x * 1
+        rows = y.reshape(2, size // 2)
+        part = rows[1]
+        part *= 2
+        y[0] = 3.0
+        rows[0] += part
+        return (y * y).sum() + part.sum()
+
+    values = np.linspace(0, 1, size)
+    traced = tenon.trace(program, symbolic=False)
+    theirs: Any = torch.tensor(values, requires_grad=True)
+    program(theirs).backward()
+    for _ in range(3):
+        ours: Any = tenon.tensor(values, requires_grad=True)
+        traced(ours).backward()
+        np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-12)
