@@ -166,14 +166,14 @@ def settle(tensor: Stored, call: Callable[[], Call], operands: Sequence[Operand]
             _renew(held)
         return
     record(call(), operands, (tensor,))
-    others = [held for held in sharing(tensor) if held is not tensor]
-    if not others:
+    together = sharing(tensor)
+    if len(together) == 1:
         return
     view: View | None = tensor._view
     base = tensor if view is None else view.base
     if view is not None:
         record(view.update_call(), [_overwritten(base), *as_operands((tensor,))], (base,))
-    for held in others:
+    for held in together:  # the tensor as well: its hooks get the gradient of what is computed of it, not of the base
         its: View | None = held._view
         if its is not None:
             note(its.call(), (base,), held)

@@ -478,3 +478,19 @@ def test_what_is_changed_through_views_of_what_waits_has_gradients(size: int) ->
         ours: Any = tenon.tensor(values, requires_grad=True)
         traced(ours).backward()
         np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("how", [lambda f: f, tenon.trace, tenon.trace(symbolic=False)])
+def test_a_hook_on_a_view_that_was_changed_gets_the_gradient_of_its_own_uses(how: Any) -> None:
+    def program(x: Any) -> Any:
+        y = x * 1
+        part = y.reshape(2, 3)[1]
+        part *= 2
+        part.register_hook(lambda gradient: gradient * 3)
+        return (y * y).sum() + part.sum()
+
+    ours: Any = tenon.tensor(np.arange(6.0), requires_grad=True)
+    theirs: Any = torch.arange(6.0, dtype=torch.float64, requires_grad=True)
+    how(program)(ours).backward()
+    program(theirs).backward()
+    np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-12)
