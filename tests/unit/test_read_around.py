@@ -77,6 +77,26 @@ def put_inside(own: Any, layer: Any, xs: Any, w: Any) -> Any:
     return (h**2).sum() + total
 
 
+@pytest.mark.parametrize("kind", [lambda f: f, tenon.trace])
+def test_what_is_computed_of_them_indexes_values(kind: Callable[..., Any]) -> None:
+    """Assignments of k-means: in a trace, the places are computed of a tensor from around the step."""
+
+    def means(points: Any, centres: Any) -> Any:
+        def step(c: Any, _: Any) -> tuple[Any, Any]:
+            nearest = tenon.argmin(((points[:, None] - c[None]) ** 2).sum(axis=-1), axis=1)
+            counts = tenon.zeros_like(c[:, 0]).at[nearest].add(1.0)
+            return tenon.zeros_like(c).at[nearest].add(points) / counts[:, None], c[nearest]
+
+        return tenon.scan(step, centres, length=2)
+
+    points = tenon.tensor(np.array([[0.0], [1.0], [10.0], [12.0]]), requires_grad=True)
+    last, rows = kind(means)(points, tenon.tensor(np.array([[2.0], [9.0]])))
+    assert last.tolist() == [[0.5], [11.0]]
+    assert rows[1].tolist() == [[0.5], [0.5], [11.0], [11.0]]
+    (last[:, 0] * tenon.tensor([1.0, 3.0])).sum().backward()
+    assert points.grad.tolist() == [[0.5], [0.5], [1.5], [1.5]]
+
+
 @pytest.mark.parametrize("is_traced", [False, True])
 @pytest.mark.parametrize("function", [scanned, branched, recomputed, computed_inside, slopes, put_inside])
 def test_tensors_from_around_have_gradients(function: Function, is_traced: bool) -> None:

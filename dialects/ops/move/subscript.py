@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.registry import value_method
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.support.plain_arrays import plain_array
@@ -40,7 +41,9 @@ def entries_of(shape: tuple[int, ...], key: Any) -> tuple[Any, ...]:
 
     Raises `IndexError` for a mask of another shape than the axes that it is for.
     """
-    written = key if isinstance(key, tuple) else (key,)
+    given = key if isinstance(key, tuple) else (key,)
+    # In functions of values that are traced with a step on tensors, these may be what indexes.
+    written = tuple([to_value(entry) if getattr(type(entry), "_is_traced", False) else entry for entry in given])
     masks = [_known_mask(entry) for entry in written]
     if all(mask is None for mask in masks):
         return written
