@@ -29,6 +29,10 @@ class NoGradient(OpTrait):
     differentiated."""
 
 
+class ConstantToGradients(OpTrait):
+    """Gradients take the results for constants: what leads to them alone need have no gradient."""
+
+
 class DeviceOnly(OpTrait):
     """The op runs on one kind of device; `device` is its name."""
 

@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.definition.signature import map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
-from tenon.dialects.definition.traits import GradientError, NoGradient
+from tenon.dialects.definition.traits import ConstantToGradients, GradientError, NoGradient
 from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Value, folding_literals, inserting, ops
 from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp, as_tuple
 from tenon.dialects.families.regions import used_values
@@ -114,6 +114,8 @@ def _active_operations(outputs: Sequence[SSAValue], sources: set[SSAValue]) -> l
                 owner = value.owner
                 if not isinstance(owner, Operation) or not _is_differentiable(value):
                     continue  # what is chosen by whole numbers or truth values does not change with them
+                if owner.has_trait(ConstantToGradients):
+                    continue
                 if owner not in depends:
                     depends[owner] = False
                     stack.append((owner, iter(used_values(owner))))

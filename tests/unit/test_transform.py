@@ -195,6 +195,22 @@ def test_jvp_of_grad_is_a_hessian_vector_product() -> None:
     np.testing.assert_allclose(product, 6 * x * t)
 
 
+@pytest.mark.parametrize("kind", [lambda f: f, tenon.jit, tenon.checkpoint])
+def test_what_hangs_on_stopped_gradients_needs_none(kind: Any) -> None:
+    """A loop of unknown length, with what it begins and what it reads from around it, alone and in a step of a scan."""
+
+    def doubled(x: Any) -> Any:
+        known = tenon.stop_gradient(x)
+        return tenon.while_loop(lambda s: s < 10, lambda s: s * 2 * known, known)
+
+    slope = tenon.grad(kind(lambda x: x * doubled(x)))
+    np.testing.assert_allclose(slope(np.float64(1.5)), 1.5 * 3**2)
+    steps = tenon.grad(lambda x: kind(lambda x: tenon.scan(lambda c, _: (c * doubled(x) + c, None), x, length=2)[0])(x))
+    np.testing.assert_allclose(steps(np.float64(1.5)), (1.5 * 3**2 + 1) ** 2)
+    with pytest.raises(tenon.GradientError, match="while_loop"):
+        tenon.grad(kind(lambda x: x * tenon.while_loop(lambda s: s < 9, lambda s: s * 2, x)))(np.float64(1.5))
+
+
 def test_stop_gradient() -> None:
     x = doubles(3)
     np.testing.assert_allclose(tenon.grad(lambda x: tenon.sum(tenon.stop_gradient(x) * x))(x), x)

@@ -10,7 +10,7 @@ from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tenon.dialects.definition.tensor_op import tensor_op
-from tenon.dialects.definition.traits import SameValue
+from tenon.dialects.definition.traits import ConstantToGradients, SameValue
 from tenon.dialects.families import IndexMapOp
 from tenon.dialects.types.types import STORED_TENSOR
 
@@ -56,6 +56,7 @@ class StopGradientOp(_SameOp):
     """
 
     name = "tenon.stop_gradient"
+    traits = traits_def(Pure(), SameValue(), ConstantToGradients())
     x = operand_def(STORED_TENSOR)
     result = result_def(STORED_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("detach",)
