@@ -197,7 +197,7 @@ def nanoseconds() -> Operand:
 @code.function(PTR, own=PTR)
 def work(own: Value) -> Operand:
     """A worker: take part in launches, at first in the part `own` of each, look out for the next one for a while, then
-    sleep; leave when there are too many."""
+    sleep; leave when there are too many. Those with the last parts do, so that no two have the same part."""
     now = code.local(U64, ticket.load("acquire"))
     with code.loop() as next_launch:
         number = now.address.load()
@@ -216,9 +216,8 @@ def work(own: Value) -> Operand:
         _lock(mutex)
         sleepers.fetch("add", 1, "seq_cst")
         with code.loop():
-            count = workers.load("monotonic")
-            with code.if_(count >= threads.load("monotonic")):
-                workers.store(count - 1, "monotonic")
+            with code.if_(own.to(I64) >= threads.load("monotonic").to(I64)):
+                workers.store(workers.load("monotonic") - 1, "monotonic")
                 sleepers.fetch("sub", 1, "seq_cst")
                 _unlock(mutex)
                 code.return_(None)

@@ -362,6 +362,8 @@ def test_each_thread_begins_with_the_same_part_and_goes_on_with_those_of_others(
             has_others.set()
 
     caller = threading.get_native_id()
+    start_without_workers()
+    threads.set_num_threads(2)
     for _ in range(3):
         for state in (firsts, run, has_begun, has_others):
             state.clear()
@@ -371,9 +373,41 @@ def test_each_thread_begins_with_the_same_part_and_goes_on_with_those_of_others(
         assert run == [0, 1, 2, 3, 5, 6, 7, 4]
 
 
+def test_workers_with_the_last_parts_leave_when_there_are_too_many() -> None:
+    launch = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(threads.pool_address())
+    firsts: dict[int, int] = {}
+    begun = threading.Semaphore(0)
+    have_begun = threading.Event()
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+    def task(context: object, chunk: int) -> None:
+        if firsts.setdefault(threading.get_native_id(), chunk) == chunk:
+            begun.release()
+            have_begun.wait(20)
+
+    def first_chunks(count: int) -> list[int]:
+        """Those that so many threads begin with, when each of them takes part."""
+        firsts.clear()
+        have_begun.clear()
+        caller = threading.Thread(target=launch, args=(task, None, 12))
+        caller.start()
+        for _ in range(count):
+            assert begun.acquire(timeout=20)
+        have_begun.set()
+        caller.join()
+        return sorted(firsts.values())
+
+    start_without_workers()
+    for _ in range(8):
+        threads.set_num_threads(3)
+        assert first_chunks(3) == [0, 4, 8]
+        threads.set_num_threads(2)
+        wait_for_workers(1)
+        assert first_chunks(2) == [0, 6]
+
+
 def test_workers_start_with_the_first_launch_and_leave_when_there_are_too_many(counter: Any) -> None:
-    threads.set_num_threads(1)
-    wait_for_workers(0)
+    start_without_workers()
     threads.set_num_threads(4)
     assert threads.worker_count() == 0
     call(counter, [np.zeros(13, np.int64), aligned_arena(0)])
@@ -423,6 +457,11 @@ def test_products_that_are_subnormal_are_flushed_where_it_is_asked_for() -> None
     np.testing.assert_array_equal(found[1][: 1 << 18].view(np.uint32), 0)
     np.testing.assert_array_equal(found[1][1 << 18 :], kept[1 << 18 :])
     np.testing.assert_array_equal(function(x).view(np.uint32), kept.view(np.uint32))
+
+
+def start_without_workers() -> None:
+    threads.set_num_threads(1)
+    wait_for_workers(0)
 
 
 def wait_for_workers(count: int) -> None:
