@@ -42,10 +42,11 @@ THREADS = "threads"
 
 
 def neighbours(loops: Sequence[Loop]) -> list[list[Loop]]:
-    """`loops`, in the order of the program, in groups that may run at the same time."""
+    """`loops`, in the order of the program, in groups that may run at the same time; all but parallel ones alone."""
     groups: list[list[Loop]] = []
     for loop in loops:
-        if groups and BESIDE in loop.attributes and _is_next(groups[-1][-1], loop):
+        is_beside = isinstance(loop, scf.ParallelOp) and BESIDE in loop.attributes
+        if groups and is_beside and _is_next(groups[-1][-1], loop):
             groups[-1].append(loop)
         else:
             groups.append([loop])
