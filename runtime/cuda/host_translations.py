@@ -236,7 +236,7 @@ def _translate_alloc(program: Program, op: memref.AllocOp) -> Step:
 
 
 def _translate_copy(program: Program, op: memref.CopyOp) -> Step:
-    """One copy for each part that has no gaps on either side."""
+    """One copy for each part that has no gaps on either side; none where no elements are, which may have no memory."""
     source, destination = program.sources(op.operands)
     dense = min(_dense_dimensions(*_shape_and_strides(operand.type)) for operand in op.operands)
 
@@ -244,7 +244,7 @@ def _translate_copy(program: Program, op: memref.CopyOp) -> Step:
         first, second = environment[source], environment[destination]
         outer = len(first.shape) - dense
         byte_count = prod(first.shape[outer:]) * first.dtype.itemsize
-        for position in np.ndindex(*first.shape[:outer]):
+        for position in np.ndindex(*first.shape[:outer]) if byte_count else ():
             program.backend.copy(_element_address(second, position), _element_address(first, position), byte_count)
 
     return step

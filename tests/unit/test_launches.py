@@ -233,6 +233,11 @@ def test_tensors_are_described_where_they_have_moved(driver: Driver) -> None:
         made.run([first[0] + 8, *first[1:]], Stream())
 
 
+def test_nothing_is_copied_where_there_are_no_elements(driver: Driver) -> None:
+    module = mapped(lambda x, y: (x, y), floats(0, 5), floats(3))
+    assert prepared(module, driver)[2].events == [Copy(12)]
+
+
 @pytest.mark.gpu
 def test_device_runs_launches_at_other_addresses() -> None:
     """From a thread that has no context yet, too."""
