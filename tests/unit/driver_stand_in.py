@@ -126,6 +126,7 @@ class Driver:
         return next(stream for stream in self.machine.streams if stream.ptr == address)
 
     def _cuLaunchKernel(self, handle: int, *rest: Any) -> None:
+        time.sleep(0)  # other threads may call meanwhile
         shape, shared, address, arguments, extra = rest[:6], *rest[6:]
         machine, function = self.machine, self.machine.functions[handle]
         kernel, stream = function.kernel, self._stream(address)
@@ -141,7 +142,6 @@ class Driver:
             if value.dtype == np.uint64 and machine.device_at(int(value)) not in (machine.device, None):
                 raise CUDADriverError(700)
         machine.launches.append(kernel.name)
-        time.sleep(0)  # other threads may call meanwhile
         stream.submit(lambda: kernel.backend.launch(kernel.name, shape[:3], shape[3:], values, shared))
 
     def _cuMemcpyAsync(self, destination: int, source: int, size: int, stream: int | None) -> None:

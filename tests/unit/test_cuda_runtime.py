@@ -71,6 +71,11 @@ def step(params: dict[str, Any], x: Any) -> tuple[dict[str, Any], Any]:
     return {name: value - 0.1 * loss for name, value in params.items()}, tenon.sum(h, axis=0)
 
 
+def step_or_not(params: dict[str, Any], x: Any) -> tuple[dict[str, Any], Any]:
+    """The same, launched one by one, as the host asks whether to."""
+    return tenon.cond(tenon.sum(x * x) > 0.0, step, lambda params, x: (params, x[0, :1] + params["b"]), params, x)
+
+
 def expected_step(params: dict[str, Array], x: Array) -> tuple[dict[str, Array], Array]:
     h = np.tanh(x.astype(np.float64) @ params["w"] + params["b"])
     return {name: value - 0.1 * h.sum() for name, value in params.items()}, h.sum(0)
@@ -489,8 +494,11 @@ def test_scratch_memory_is_kept_for_each_stream(machine: cupy_stand_in.Machine) 
         assert_like(result, expected_step(parameters(), x.get()))
 
 
-def test_threads_have_scratch_memory_of_their_own(machine: cupy_stand_in.Machine) -> None:
-    function = tenon.jit(step, device="cuda")
+@pytest.mark.parametrize("runs", [step, step_or_not])
+def test_threads_have_scratch_memory_and_launches_of_their_own(
+    runs: Callable[..., Any], machine: cupy_stand_in.Machine
+) -> None:
+    function = tenon.jit(runs, device="cuda")
     params, inputs = parameters(), [floats(4, 8, seed=seed) for seed in range(4)]
     function(params, inputs[0])
     results: dict[int, Any] = {}
