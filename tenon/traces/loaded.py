@@ -85,7 +85,9 @@ class LoadedFunction:
 
     def _at_once(self, operands: Sequence[Any]) -> list[Any]:
         arrays = [self._array(operand, number) for number, operand in enumerate(operands)]
-        noted = as_operands([*operands]) if wants_gradient(operands) else None
+        # A number by itself would be recorded as narrow as numbers count beside tensors; the program takes it as saved.
+        as_taken = [a if type(v) is float else v for a, v in zip(arrays, operands, strict=True)]
+        noted = as_operands(as_taken) if wants_gradient(operands) else None
         found = run_flat(self._executable, arrays)
         if not self._function["tensors"] and not any(isinstance(v, Stored) for v in operands):
             return list(found)

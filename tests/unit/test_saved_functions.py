@@ -451,6 +451,20 @@ def test_there_is_a_file_of_this_version() -> None:
     assert VERSION in {int(read_arrays(path)[1]["tenon.version"]) for path in KEPT.glob("*.tenon")}
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("op", [StraightOp.apply, lambda x: x * 3], ids=["own gradient", "plain"])
+def test_gradients_beside_numbers(tmp_path: Path, op: Any, dtype: str) -> None:
+    """Python's floats are inputs of a program as wide as it takes them, by themselves and in lists."""
+    x = tenon.tensor([1.25, 2.75, -0.5]).astype(dtype)
+    x.requires_grad = True
+    tenon.trace(lambda x, n, m: op(x) * n + m[0]).save(tmp_path / "f", x, 2.1, [0.5, 2])
+    loaded = tenon.load(tmp_path / "f")
+    loaded(x, 2.1, [0.5, 2]).sum().backward()
+    exact = 3 * np.float64(2.1)
+    accuracy = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-6, "float64": 1e-15}[dtype]
+    np.testing.assert_allclose(x.grad.astype("float64").numpy(), [exact] * 3, rtol=accuracy)
+
+
 if __name__ == "__main__":
     file = KEPT / f"step-{VERSION}.tenon"
     step, _ = make_step()
