@@ -43,7 +43,8 @@ from tenon.traces.stand_ins import ChangeError, TraceError, Written, WrittenAgai
 _MOST = 256
 """Programs of a function that are kept."""
 _PATIENCE = 10.0
-"""Seconds after which a call that waits for another thread's trace is an error, if that one waits as well."""
+"""Seconds for which another thread's trace, for which a call waits, has itself waited in one place when the call is an
+error. A trace that merely takes long is waited for."""
 _LOOK_AGAIN = 0.1
 """Seconds after which such a call looks again."""
 _TURNS = Turns()
@@ -84,7 +85,7 @@ class TracedFunction(NativeCalls):
     def _in_turn(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What `_run` gives when no other thread traces. Where one waits for something, which may be this call, what it
         has not replaced is used call by call; what it has is an error at last."""
-        start = time.monotonic()
+        place, since = None, 0.0
         while True:
             try:
                 _TURNS.begin()
@@ -100,7 +101,10 @@ class TracedFunction(NativeCalls):
                     return self.function(*args, **kwargs)
                 finally:
                     _TURNS.end()
-            if time.monotonic() - start > _PATIENCE:
+            before, place = place, (still.thread, id(still.frame), still.frame.f_lasti)
+            if place != before:
+                since = time.monotonic()
+            if time.monotonic() - since >= _PATIENCE:
                 self._refuse_to_wait(still.frame)
             time.sleep(_LOOK_AGAIN)
 

@@ -6,6 +6,7 @@ import gc
 import math
 import sys
 import threading
+import time
 import types
 import warnings
 import weakref
@@ -718,6 +719,28 @@ def test_a_trace_that_waits_for_a_call_that_waits_for_it_is_an_error(monkeypatch
     ):
         traced(x)
     np.testing.assert_allclose(total(x).item(), model(x).sum().item(), rtol=1e-6)
+
+
+def test_a_trace_that_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it waits for something meanwhile."""
+    monkeypatch.setattr(traced_function, "_PATIENCE", 2.0)
+    model, x = nn.Linear(3, 1, seed=0).requires_grad_(), tenon.tensor(np.ones((2, 3), np.float32))
+    total, begun = tenon.trace(lambda x: model(x).sum()), threading.Event()
+    y = x.clone()
+
+    def slow(x: Any) -> Any:
+        begun.set()
+        time.sleep(0.8)
+        time.sleep(0.8)
+        time.sleep(0.8)
+        time.sleep(0.8)
+        return model(x)
+
+    with ThreadPoolExecutor(1) as pool:
+        slowly = pool.submit(tenon.trace(slow), x)
+        assert begun.wait(20)
+        np.testing.assert_allclose(total(y).item(), model(y).sum().item(), rtol=1e-6)
+        np.testing.assert_allclose(slowly.result(20).detach().numpy(), model(x).detach().numpy(), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
