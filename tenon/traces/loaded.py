@@ -11,12 +11,13 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.definition.operands import to_value
+from tenon.dialects.definition.promotion import is_weak
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.forking import cached_property
 from tenon.dialects.support.user_place import user_place
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import Size
-from tenon.dialects.types.types import element_of, element_type, numpy_dtype, shape_of
+from tenon.dialects.types.types import element_of, element_type, is_float, numpy_dtype, shape_of
 from tenon.eager.modes import TRACING
 from tenon.eager.recording import Stored, as_operands, record, wants_gradient
 from tenon.eager.residuals import inlined
@@ -106,15 +107,22 @@ class LoadedFunction:
         return list(self._on_values(*[v._array if isinstance(v, Stored) else v for v in operands]))
 
     def _on_values(self, *operands: Any) -> tuple[Any, ...]:
-        values = [to_value(operand) for operand in operands]
+        values = [
+            to_value(operand, element_type(self._types[number][1]) if self._adopts(operand, number) else None)
+            for number, operand in enumerate(operands)
+        ]
         for number, value in enumerate(values):
             self._check(number, value.shape, value.dtype)
         return self._apply(values)
 
-    def _array(self, operand: Any, number: int) -> Any:
+    def _adopts(self, operand: Any, number: int) -> bool:
+        """Whether an operand is a float of Python's, which has the dtype that the program takes."""
         shape, dtype = self._types[number]
-        if type(operand) is float and not shape:
-            return np.asarray(operand, dtype)
+        return (type(operand) is float or is_weak(operand)) and not shape and is_float(element_type(dtype))
+
+    def _array(self, operand: Any, number: int) -> Any:
+        if self._adopts(operand, number):
+            return np.asarray(operand, self._types[number][1])
         array = operand._array if isinstance(operand, Stored) else as_array(operand, f"{self.name}: input {number}")
         self._check(number, array.shape, array.dtype)
         return array

@@ -465,6 +465,22 @@ def test_gradients_beside_numbers(tmp_path: Path, op: Any, dtype: str) -> None:
     np.testing.assert_allclose(x.grad.astype("float64").numpy(), [exact] * 3, rtol=accuracy)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_numbers_in_a_trace(tmp_path: Path, dtype: str) -> None:
+    """Floats of Python's have the dtype that a program takes, known ones and those that are arguments of a trace."""
+    x = tenon.tensor([1.25, -0.5]).astype(dtype).requires_grad_()
+    tenon.trace(lambda x, n, w: x * n + w).save(tmp_path / "f", x, 2.1, np.ones((), np.float32))
+    loaded = tenon.load(tmp_path / "f")
+    expected = loaded(x, 0.7, 0.3)
+    assert tenon.trace(lambda x, n, w: loaded(x, n, w))(x, 0.7, 0.3).tolist() == expected.tolist()
+    assert tenon.trace(lambda x: loaded(x, 0.7, 0.3))(x).tolist() == expected.tolist()
+    assert tenon.jit(lambda x: loaded(x, 0.7, 0.3))(x.detach().numpy()).tolist() == expected.tolist()
+    slope = tenon.trace(lambda x, n: tenon.autograd.grad(loaded(x, n, 0.3).sum(), x)[0])(x, 0.7)
+    np.testing.assert_array_equal(slope.numpy(), np.full(2, 0.7, dtype))
+    with pytest.raises(TypeError, match=r"input 2 is float64\[\] where float32\[\] was saved"):
+        loaded(x, 0.7, np.ones(()))
+
+
 if __name__ == "__main__":
     file = KEPT / f"step-{VERSION}.tenon"
     step, _ = make_step()
