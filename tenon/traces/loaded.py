@@ -154,8 +154,8 @@ class LoadedFunction:
         elif kind in ("tuple", "list") and fits and len(value) == len(content):
             for number, (part, item) in enumerate(zip(content, value, strict=True)):
                 self._match(part, item, given, f"{where}.{number}")
-        elif not (kind == "value" and type(value) is type(content) and value == content):
-            wanted = repr(content) if kind == "value" else f"a {kind} of {len(content)}"
+        elif not (kind == "value" and _is_one(value, _constant(content))):
+            wanted = repr(_constant(content)) if kind == "value" else f"a {kind} of {len(content)}"
             raise TypeError(f"{self.name}: {where} is {value!r:.60} where {wanted} was saved")
 
     def _built(self, node: Any, outputs: Sequence[Any], given: Mapping[int, Any]) -> Any:
@@ -176,6 +176,15 @@ class LoadedFunction:
                 return items if kind == "list" else tuple(items)
 
 
+def _constant(saved: Any) -> Any:
+    """The argument that a file keeps as a constant; Python's floats are data, so that a float is one of NumPy's."""
+    return np.float64(saved) if type(saved) is float else saved
+
+
+def _is_one(value: Any, constant: Any) -> bool:
+    return type(value) is type(constant) and (value == constant or (value != value and constant != constant))
+
+
 def _said(node: Any, types: Mapping[int, str]) -> str:
     """An argument in words."""
     ((kind, content),) = node.items()
@@ -183,7 +192,7 @@ def _said(node: Any, types: Mapping[int, str]) -> str:
         case "argument":
             return types.get(content, "unused")
         case "value":
-            return repr(content)
+            return repr(_constant(content))
         case "dict":
             return f"{{{', '.join([f'{key!r}: {_said(part, types)}' for key, part in content])}}}"
         case _:

@@ -481,6 +481,18 @@ def test_numbers_in_a_trace(tmp_path: Path, dtype: str) -> None:
         loaded(x, 0.7, np.ones(()))
 
 
+def test_a_float_of_numpy_is_a_constant(tmp_path: Path) -> None:
+    """As where a function is traced for it."""
+    x = tenon.tensor([1.0, 2.0])
+    tenon.trace(lambda x, n: x * n).save(tmp_path / "f", x, np.float64(0.7))
+    loaded = tenon.load(tmp_path / "f")
+    assert repr(loaded) == f"<LoadedFunction <lambda>(f32[2], np.float64(0.7)), version {VERSION}>"
+    assert loaded(x, np.float64(0.7)).tolist() == (x * np.float64(0.7)).tolist()
+    for other in (np.float64(0.3), 0.7, np.float32(0.7)):
+        with pytest.raises(TypeError, match=r"arguments\.0\.1 is .* where np\.float64\(0\.7\) was saved"):
+            loaded(x, other)
+
+
 if __name__ == "__main__":
     file = KEPT / f"step-{VERSION}.tenon"
     step, _ = make_step()
