@@ -25,7 +25,6 @@ from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import ConstantToGradients, GradientError, NoGradient
 from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Value, folding_literals, inserting, ops
 from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp, as_tuple
-from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.debug import CheckFiniteOp, checks_gradients
 from tenon.dialects.support.frozen_arguments import freeze, frozen_positions
 from tenon.dialects.support.location import at_line
@@ -95,6 +94,33 @@ def _is_differentiable(value: SSAValue) -> bool:
     return isinstance(value.type, TensorType | UnrankedTensorType) and is_float(element_of(value.type))
 
 
+def _is_constant(value: SSAValue) -> bool:
+    """Whether gradients take a tensor for a constant: what is chosen by whole numbers or truth values does not change
+    with them."""
+    owner = value.owner
+    return not _is_differentiable(value) or (isinstance(owner, Operation) and owner.has_trait(ConstantToGradients))
+
+
+def _moves_with(op: Operation) -> Sequence[SSAValue]:
+    """What the results of `op` may change with: its operands, and those outer values from which something leads to what
+    its regions yield."""
+    if not op.regions:
+        return op.operands
+    found = dict.fromkeys(op.operands)
+    seen = set[SSAValue]()
+    pending = [v for region in op.regions for block in region.blocks if block.last_op for v in block.last_op.operands]
+    while pending:
+        value = pending.pop()
+        if value in seen or _is_constant(value):
+            continue
+        seen.add(value)
+        if not op.is_ancestor(value.owner):
+            found[value] = None
+        elif isinstance(value.owner, Operation):
+            pending += _moves_with(value.owner)
+    return [*found]
+
+
 def _active_operations(outputs: Sequence[SSAValue], sources: set[SSAValue]) -> list[Operation]:
     """The ops between `sources` and `outputs`, operands before users. Iterative: chains may be deep."""
     depends: dict[Operation, bool] = {}
@@ -103,7 +129,7 @@ def _active_operations(outputs: Sequence[SSAValue], sources: set[SSAValue]) -> l
         stack: list[tuple[Operation, Iterator[SSAValue]]] = []
         if isinstance(output.owner, Operation) and output not in sources and output.owner not in depends:
             depends[output.owner] = False
-            stack.append((output.owner, iter(used_values(output.owner))))
+            stack.append((output.owner, iter(_moves_with(output.owner))))
         while stack:
             op, remaining = stack[-1]
             descended = False
@@ -112,13 +138,11 @@ def _active_operations(outputs: Sequence[SSAValue], sources: set[SSAValue]) -> l
                     depends[op] = True
                     continue
                 owner = value.owner
-                if not isinstance(owner, Operation) or not _is_differentiable(value):
-                    continue  # what is chosen by whole numbers or truth values does not change with them
-                if owner.has_trait(ConstantToGradients):
+                if not isinstance(owner, Operation) or _is_constant(value):
                     continue
                 if owner not in depends:
                     depends[owner] = False
-                    stack.append((owner, iter(used_values(owner))))
+                    stack.append((owner, iter(_moves_with(owner))))
                     descended = True
                     break
                 if depends[owner]:

@@ -207,8 +207,26 @@ def test_what_hangs_on_stopped_gradients_needs_none(kind: Any) -> None:
     np.testing.assert_allclose(slope(np.float64(1.5)), 1.5 * 3**2)
     steps = tenon.grad(lambda x: kind(lambda x: tenon.scan(lambda c, _: (c * doubled(x) + c, None), x, length=2)[0])(x))
     np.testing.assert_allclose(steps(np.float64(1.5)), (1.5 * 3**2 + 1) ** 2)
-    with pytest.raises(tenon.GradientError, match="while_loop"):
-        tenon.grad(kind(lambda x: x * tenon.while_loop(lambda s: s < 9, lambda s: s * 2, x)))(np.float64(1.5))
+    for step in (lambda x: lambda s: s * 2, lambda x: lambda s: tenon.cond(s > 2, lambda: s * 2, lambda: s + x)):
+        with pytest.raises(tenon.GradientError, match="while_loop"):
+            tenon.grad(kind(lambda x: x * tenon.while_loop(lambda s: s < 9, step(x), x)))(np.float64(1.5))  # noqa: B023
+
+
+@pytest.mark.parametrize("kind", [lambda f: f, tenon.jit, tenon.checkpoint])
+def test_what_is_stopped_within_a_loop_needs_none(kind: Any) -> None:
+    """Also behind other ops, and in functions within the function of the loop."""
+
+    def search(x: Any, number: int) -> Any:
+        steps = [
+            lambda s: s + tenon.stop_gradient(x),
+            lambda s: s + tenon.stop_gradient(x * 2) * 0.5,
+            lambda s: s + tenon.cond(s < x, lambda: s, lambda: tenon.stop_gradient(x)),
+        ]
+        return tenon.while_loop(lambda s: s < x * 2, steps[number], tenon.stop_gradient(x))
+
+    for number in range(3):
+        slope = tenon.grad(kind(lambda x, number=number: x * x * search(x, number)))
+        np.testing.assert_allclose(slope(np.float32(1.5)), 2 * 1.5 * 3)
 
 
 def test_stop_gradient() -> None:
