@@ -13,6 +13,7 @@ import numpy as np
 from tenon.dialects.definition.both_faces import sizes_of
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import Value, insertion_point, ops
+from tenon.dialects.ops.move.functional_update import PartUpdates, Updates
 from tenon.dialects.types.shapes import exchanged, flattened
 from tenon.eager.changes import can_write_at_once, share, write
 from tenon.eager.interchange import Interchange
@@ -30,7 +31,7 @@ from tenon.eager.views import (
     shape_step,
     spread_step,
 )
-from tenon.runtime.arguments.arguments import as_array
+from tenon.runtime.arguments.arguments import as_array, traced_face_of
 from tenon.runtime.call.loaded import tape_functions
 from tenon.runtime.evaluate import find_function
 
@@ -108,6 +109,12 @@ class Parts(Interchange):
 
         operands = (self, values if isinstance(values, Stored) else array, *arrays)
         write(self, store, call, operands, "x[key] = values")
+
+    @property
+    def at(self) -> Updates:
+        """`x.at[key].set(values)` and relatives: a new tensor, with the part `x[key]` replaced, or combined with
+        `values`, as traced values have it."""
+        return Updates(self, _Part)
 
     def _seen(self, array: Array, make: Callable[..., Step], *given: Any) -> Any:
         """What a step, that `make` makes of what is given, shows of this tensor: `array`."""
@@ -260,6 +267,58 @@ def kept_sizes(sizes: tuple[int, ...], own: tuple[int, ...]) -> tuple[int, ...]:
     if new < 0 or -1 in sizes[:new]:
         raise ValueError(f"broadcast_to: the shape is {sizes}, and -1 has to stand for a size of {own}")
     return tuple([own[axis - new] if size == -1 else size for axis, size in enumerate(sizes)])
+
+
+_UFUNCS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
+
+
+class _Part(PartUpdates):
+    """The part `key` of a tensor; values may be traced where it is not."""
+
+    def get(self) -> Any:
+        return self.x[self.key]
+
+    def _updated(self, values: Any, reduction: str) -> Any:
+        x: Any = self.x
+        face = traced_face_of((x, self.key, values), {})
+        if face is not None or _has_value((values, *self.key) if isinstance(self.key, tuple) else (values, self.key)):
+            return (face or _call)(_updated_value, (x, self.key, values, reduction), {})
+        if reduction == "none":
+            made = x.clone()
+            made[self.key] = values
+            return made
+        if _is_truth_value(self.key):
+            return _Part(x.reshape(1, *x.shape), _rows(self.key))._updated(values, reduction).reshape(x.shape)
+        found = read_key(self.key)
+        given = values if isinstance(values, Stored) else _array_of(values, "x.at[key]: what is given")
+        array = x._array.copy()
+        places, put = found.written(found.arrays), given._array if isinstance(given, Stored) else given
+        shape = array[places].shape
+        try:
+            put = np.broadcast_to(put, shape).astype(array.dtype)
+        except ValueError:
+            problem = f"values have shape {put.shape}, which does not broadcast to {shape}, that of x[key]"
+            raise ValueError(f"x.at[key]: {problem}") from None
+        _UFUNCS[reduction].at(array, places, put)
+        call = call_of(
+            "at",
+            ("at", reduction, found.entries),
+            lambda v: (PartUpdates(v[0], found.written(v[2:]))._updated(v[1], reduction),),
+        )
+        return x._computed((x, given, *found.arrays), array, call)
+
+
+def _updated_value(x: Any, key: Any, values: Any, reduction: str) -> Any:
+    return PartUpdates(to_value(x), key)._updated(values, reduction)
+
+
+def _call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return function(*args, **kwargs)
+
+
+def _array_of(values: Any, name: str) -> Array:
+    """What elements are to become; a float of Python's loses nothing before it has their dtype."""
+    return np.asarray(values) if type(values) is float else as_array(values, name)
 
 
 def _is_truth_value(key: Any) -> bool:

@@ -671,3 +671,71 @@ def test_a_parameter_that_changes_between_two_calls_has_the_gradients_of_both() 
     assert w.grad is not None
     assert other.grad is not None
     assert w.grad.tolist() == other.grad.tolist()
+
+
+PARTS: dict[str, Any] = {
+    "integer": 1,
+    "slices": (slice(None, None, -2), slice(1, 3)),
+    "none": None,
+    "places": (np.array([0, 2, 0]), np.array([1, 1, 1])),
+    "rows": [2, 0, 2, 2],
+    "mask": array(3, 4) > 0,
+    "rows of a mask": np.array([True, False, True]),
+    "truth": True,
+}
+UPDATES = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("method", ["set", *UPDATES])
+def test_parts_are_updated_in_a_new_tensor(method: str, part: str) -> None:
+    """As in functions of arrays: what `ufunc.at` does of NumPy, with gradients by central differences."""
+    x, key = array(3, 4).astype(np.float64), PARTS[part]
+    given = array(*x[key].shape, seed=1).astype(np.float64) * 2
+    weights = array(3, 4, seed=2)
+
+    def expected(x: Any, given: Any) -> Any:
+        made = x.copy()
+        if method == "set":
+            made[key] = given
+        else:
+            UPDATES[method].at(made, key, given)
+        return made
+
+    t, values = tenon.tensor(x, requires_grad=True), tenon.tensor(given, requires_grad=True)
+    if part != "truth":
+        update = tenon.trace(lambda t, values: getattr(t.at[key], method)(values))
+        np.testing.assert_array_equal(detached(update(t, values)), expected(x, given))
+    made = getattr(t.at[key], method)(values)
+    np.testing.assert_array_equal(detached(made), expected(x, given))
+    np.testing.assert_array_equal(detached(t), x)
+    if method == "set" and part in ("places", "rows"):
+        return  # the last of several is none that NumPy promises
+    (made * weights).sum().backward()
+    for operand, at in ((t, 0), (values, 1)):
+        slopes = np.zeros_like(detached(operand))
+        for place in np.ndindex(slopes.shape):
+            ends: list[Any] = []
+            for step in (1e-6, -1e-6):
+                moved = [x.copy(), given.copy()]
+                moved[at][place] += step
+                ends.append((expected(*moved) * weights).sum())
+            slopes[place] = (ends[0] - ends[1]) / 2e-6
+        np.testing.assert_allclose(operand.grad.numpy(), slopes, rtol=1e-6, atol=1e-6)
+
+
+def test_parts_are_updated_at_places_that_are_traced() -> None:
+    x, place = tenon.tensor(array(3, 4)), tenon.tensor([1, 1])
+    plain = x.numpy().copy()
+    expected = np.where(plain > 0, 0, plain)
+    np.testing.assert_array_equal(tenon.trace(lambda x: x.at[x > 0].set(0.0))(x).numpy(), expected)
+    expected = plain.copy()
+    expected[1] += 2 * plain[0]
+    np.testing.assert_allclose(tenon.trace(lambda x, i: x.at[i].add(x[0]))(x, place).numpy(), expected, rtol=1e-6)
+    found, _ = tenon.scan(lambda total, i: (total + x.at[i].set(0.0).sum(), None), np.float32(0), np.arange(3))
+    np.testing.assert_allclose(found, 2 * plain.sum(), rtol=1e-5)
+    np.testing.assert_array_equal(x.at[place].get().numpy(), plain[[1, 1]])
+    with pytest.raises(
+        ValueError, match=r"x\.at\[key\]: values have shape \(3,\), which does not broadcast to \(2, 4\)"
+    ):
+        x.at[place].add(array(3))

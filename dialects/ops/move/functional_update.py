@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -19,16 +20,18 @@ from tenon.dialects.types.types import is_bool
 class Updates:
     """What `x.at` is: `x.at[key]` names the part that `x[key]` selects."""
 
-    x: Value
+    x: Any
+    part: Callable[[Any, Any], PartUpdates]
+    """What makes a part of it of that and a key."""
 
     def __getitem__(self, key: Any) -> PartUpdates:
-        return PartUpdates(self.x, key)
+        return self.part(self.x, key)
 
 
 @value_method
 def at(x: Value) -> Updates:
     """The parts of `x` that can be updated."""
-    return Updates(x)
+    return Updates(x, PartUpdates)
 
 
 @dataclass(frozen=True)
