@@ -86,7 +86,7 @@ class Parts(Interchange):
             most = np.iinfo(self._array.dtype).max
             if not -most - 1 <= values <= most:
                 raise OverflowError(f"x[key] = {values}: {self._array.dtype} has no such number")
-        array = values._array if isinstance(values, Stored) else as_array(values, "what is assigned")
+        array = values._array if isinstance(values, Stored) else _array_of(values, "what is assigned")
         basic = basic_key(key)
         if basic is None and _is_truth_value(key):
             self.reshape(1, *self.shape)[_rows(key)] = values

@@ -17,6 +17,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from tenon.dialects.definition.operands import to_value
+from tenon.dialects.definition.promotion import exact
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import TracedValueError, Value, emit, insertion_point, ops
@@ -102,6 +103,8 @@ class Symbol(_Base):
         return super().__getitem__(_unwrapped(key))
 
     def __setitem__(self, key: Any, values: Any) -> None:
+        if isinstance(values, Value):
+            values = self._new(exact(values))
         mask: Any = key
         is_mask = isinstance(key, Stored) and mask.dtype == bool and mask.shape == self.shape[: mask.ndim]
         if is_mask and np.ndim(values) <= self.ndim - mask.ndim:

@@ -673,6 +673,25 @@ def test_a_parameter_that_changes_between_two_calls_has_the_gradients_of_both() 
     assert w.grad.tolist() == other.grad.tolist()
 
 
+@pytest.mark.parametrize("key", [0, [0], np.array([True, False])], ids=["integer", "places", "mask"])
+@pytest.mark.parametrize("traced", [False, True])
+def test_assigned_numbers_lose_nothing(traced: bool, key: Any) -> None:
+    """Of Python's floats, as known and as arguments of a trace, beside doubles and wide integers."""
+
+    def assigned(x: Any, value: Any) -> Any:
+        y = x * 1
+        y[key] = value
+        return y
+
+    function = tenon.trace(assigned) if traced else assigned
+    x = tenon.tensor(np.zeros(2), requires_grad=True)
+    y = function(x, 0.1)
+    assert detached(y).tolist() == [0.1, 0.0]
+    y.sum().backward()
+    assert x.grad.tolist() == [0.0, 1.0]
+    assert function(tenon.tensor([1, 2]), 16777217.0).tolist() == [16777217, 2]
+
+
 PARTS: dict[str, Any] = {
     "integer": 1,
     "slices": (slice(None, None, -2), slice(1, 3)),
