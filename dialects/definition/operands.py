@@ -56,10 +56,15 @@ def operand_elements(cls: type[DeclaredOp], operands: Sequence[Any]) -> list[tup
     return result
 
 
+def is_computed(x: Any) -> bool:
+    """Whether `x` is a traced value or a tensor, through which gradients may go."""
+    return isinstance(x, Value) or hasattr(type(x), "__tenon_op__")
+
+
 def shaped(x: Any) -> Any:
-    """`x`, of which a shape can be asked: itself if it is traced or runs ops in its own way, or an array; of a nested
-    sequence with what is traced, its items stacked."""
-    if isinstance(x, Value) or hasattr(type(x), "__tenon_op__"):
+    """`x`, of which a shape can be asked: itself if it is computed, or an array; of a nested sequence with what is
+    traced, its items stacked."""
+    if is_computed(x):
         return x
     return ops.stack(list(map(_item, x))) if _holds_traced(x) else plain_array(x)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.keywords import also_called, check_device
-from tenon.dialects.definition.operands import shaped, to_value
+from tenon.dialects.definition.operands import is_computed, shaped, to_value
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.types.shapes import InferenceError, check_addressable, check_count, normalize_axis
@@ -40,7 +40,7 @@ def filled(function: str, shape: Any, value: Any, dtype: object, device: str | N
         raise TypeError(f"{function}: the value is None where a number is needed")
     if not all(isinstance(extent, Size) or hasattr(extent, "__index__") for extent in size):
         raise TypeError(f"{function}: the shape is {size} where integers are needed")
-    number = None if _is_computed(value) else np.asarray(value, numpy_dtype(element_type(dtype)))
+    number = None if is_computed(value) else np.asarray(value, numpy_dtype(element_type(dtype)))
     if any(not isinstance(extent, Size) and extent < 0 for extent in size):
         raise InferenceError(f"{function}: the shape is {size}, which has a negative size")
     if all(type(extent) is int for extent in size):
@@ -102,7 +102,7 @@ def full_like(x: Any, value: float, *, dtype: object = None, device: str | None 
         return full(x.shape, value, element)
     array = x if hasattr(x, "dtype") else np.asarray(x)
     made = full(tuple(array.shape), value, array.dtype if dtype is None else dtype)
-    if _is_computed(value):
+    if is_computed(value):
         return made
     face = getattr(type(x), "__tenon_new__", None)
     # Where a function of values is traced, tensors are read from around it, and what is made there is none.
@@ -208,15 +208,10 @@ def linspace(
     check_device("linspace", device)
     check_count("linspace", "num", num)
     dtype = "f32" if dtype is None else dtype
-    if _is_computed(start) or _is_computed(stop):
+    if is_computed(start) or is_computed(stop):
         parts = np.arange(num) / max(num - endpoint, 1)
         return ops.cast(start * (1 - parts) + stop * parts, dtype=dtype)
     return _known(np.linspace(start, stop, num, endpoint=endpoint).astype(numpy_dtype(element_type(dtype))))
-
-
-def _is_computed(number: Any) -> bool:
-    """Whether a number is a traced value or a tensor, through which gradients may go."""
-    return isinstance(number, Value) or hasattr(type(number), "__tenon_op__")
 
 
 def _known(array: np.ndarray[Any, Any]) -> Any:
