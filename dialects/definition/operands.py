@@ -61,12 +61,12 @@ def is_computed(x: Any) -> bool:
     return isinstance(x, Value) or hasattr(type(x), "__tenon_op__")
 
 
-def shaped(x: Any) -> Any:
+def shaped(x: Any, where: str = "value") -> Any:
     """`x`, of which a shape can be asked: itself if it is computed, or an array; of a nested sequence with what is
-    traced, its items stacked."""
+    traced, its items stacked. Raises `TypeError`, which begins with `where`, for what is none of these."""
     if is_computed(x):
         return x
-    return ops.stack(list(map(_item, x))) if _holds_traced(x) else plain_array(x)
+    return ops.stack(list(map(_item, x))) if _holds_traced(x) else plain_array(x, where)
 
 
 def _item(x: Any) -> Any:

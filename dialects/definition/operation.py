@@ -30,6 +30,8 @@ class DeclaredOp(IRDLOperation, ABC):
     KNOWN: ClassVar[KnownResults]
     # The operands that must have one dtype and are promoted to it; `None` is all of them.
     PROMOTED: ClassVar[tuple[str, ...] | None] = None
+    # The function that users call where the op itself has none; errors at calls name it.
+    FRONT: ClassVar[str] = ""
     # Where `autocast` holds: "low" to compute f32 in its dtype, "full" to compute f16 and bf16 in f32, or as it comes.
     AUTOCAST: ClassVar[Literal["low", "full"] | None] = None
 
@@ -47,6 +49,11 @@ class DeclaredOp(IRDLOperation, ABC):
     @staticmethod
     def check(**settings: Any) -> None:
         """Raise `InferenceError` for settings that are wrong whatever the operands."""
+
+    @classmethod
+    def called(cls) -> str:
+        """What errors at calls name."""
+        return f"tenon.{cls.FRONT}" if cls.FRONT else cls.name
 
     @classmethod
     def build_from(cls, operands: Sequence[Any], settings: dict[str, Any]) -> Self:
@@ -128,8 +135,8 @@ class DeclaredOp(IRDLOperation, ABC):
             for type_ in types:
                 check_addressable(type_)
         except InferenceError as error:
-            message = str(error)
-            where = "" if message.startswith(f"{cls.name}:") else f"{cls.name}: "
+            message, name = str(error), cls.called()
+            where = "" if message.startswith(f"{name}:") else f"{name}: "
             raise InferenceError(where + message, error.sizes) from None
         return types
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ def read_key(key: Any) -> Key:
             entries.append("...")
         elif isinstance(entry, slice):
             entries.append(
-                ("slice", tuple([None if p is None else int(p) for p in (entry.start, entry.stop, entry.step)]))
+                ("slice", tuple([None if p is None else index(p) for p in (entry.start, entry.stop, entry.step)]))
             )
         else:
             array = entry._array if isinstance(entry, Stored) else np.asarray(entry)
@@ -155,7 +156,8 @@ def read_key(key: Any) -> Key:
                 entries.append("array")
                 arrays.append(np.zeros(0, np.int64))
             elif array.dtype.kind not in "iu":
-                raise IndexError(f"an index is of {array.dtype} where integers or truth values are needed")
+                what = f"an index is of {array.dtype}" if array.ndim else f"index {entry!r} is a {type(entry).__name__}"
+                raise IndexError(f"{what} where integers or truth values are needed")
             elif array.ndim == 0:
                 entries.append(int(array))
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -71,6 +72,27 @@ def test_a_tensor_that_is_filled_is_another_one() -> None:
     made += 1
     assert number.tolist() == [1.0] * 3
     assert made.tolist() == [2.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tenon.hstack(None), "tenon.hstack: tensors is None where several tensors are needed"),
+        (lambda: tenon.vstack(3.0), "tenon.vstack: tensors is a float where several tensors are needed"),
+        (
+            lambda: tenon.hstack([np.ones(2), None]),
+            "tenon.hstack: tensors[1]: a NoneType is neither a number nor an array",
+        ),
+        (
+            lambda: tenon.meshgrid(np.ones(2), None),
+            "tenon.meshgrid: argument 1: a NoneType is neither a number nor an array",
+        ),
+        (lambda: tenon.solve(None, np.ones(2)), "tenon.solve: a: a NoneType is neither a number nor an array"),
+    ],
+)
+def test_what_is_no_tensor_is_named(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
+        call()
 
 
 @pytest.mark.parametrize("indexing", ["xy", "ij"])

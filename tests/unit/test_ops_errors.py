@@ -372,7 +372,7 @@ def test_updates_outside_are_left_out() -> None:
         (([0, 1], [0, 1, 2]), IndexError, "do not broadcast"),
         ((slice(None), [0, 3]), IndexError, "index 3 is out of bounds for axis 1 of size 3"),
         (True, TypeError, "truth value"),
-        (1.5, TypeError, "integer"),
+        (1.5, IndexError, "index 1.5 is a float where integers"),
     ],
     ids=str,
 )
@@ -419,9 +419,10 @@ def test_diagonals_are_compiled(equation: str) -> None:
 @pytest.mark.parametrize(
     ("equation", "message"),
     [
-        ("ij,jk->iz", "is not of the form"),
+        ("ij,jk->iz", "'z' is behind the arrow of 'ij,jk->iz', and in no operand"),
         ("ij->i", "has 1 operands, got 2"),
-        ("ij,jk->ii", "is not of the form"),
+        ("ij,jk->ii", "'i' is 2 times behind the arrow of 'ij,jk->ii'"),
+        ("ij,j.->i", "is not of the form"),
         ("i.j,jk->i", "'i.j' has 3 dimensions"),
         ("ijk,jk->i", "'ijk' has 3 dimensions, and operand 0 has 2"),
         ("ij,ik->jk", "dimension i is 2 and, in operand 1, 3"),

@@ -539,7 +539,9 @@ def test_printed() -> None:
 REFUSED: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "unknown method": (lambda x: x.softmaxx(), AttributeError, "did you mean 'softmax'"),
     "index outside": (lambda x: x[5], IndexError, "out of bounds"),
-    "index of floats": (lambda x: x[1.5], IndexError, "integers or truth values"),
+    "index of floats": (lambda x: x[[1.5]], IndexError, "an index is of float64 where integers or truth values"),
+    "index that is a float": (lambda x: x[1.5], IndexError, r"index 1\.5 is a float where integers or truth values"),
+    "slice of floats": (lambda x: x[0.5:], TypeError, "integer"),
     "device": (lambda x: x.to("cuda"), NotImplementedError, "jit"),
     "truth": (bool, ValueError, "not known"),
     "cotangent": (lambda x: x.backward(np.ones(3)), ValueError, r"float32\[3\]"),

@@ -190,8 +190,13 @@ def _parsed(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     written = [term.replace("...", ellipsis[depth - hidden :], 1) for term, hidden in zip(terms, covered, strict=True)]
     result = output.replace("...", ellipsis, 1)
     is_formed = all(letter in ascii_letters for letter in "".join((*written, result)))
-    if not is_formed or not set(result) <= set("".join(written)) or len(set(result)) != len(result):
+    if not is_formed:
         raise ValueError(f"einsum: equation {equation!r} is not of the form 'ij,jk->ik'")
+    for letter in result:
+        if letter not in "".join(written):
+            raise ValueError(f"einsum: {letter!r} is behind the arrow of {equation!r}, and in no operand")
+        if result.count(letter) > 1:
+            raise ValueError(f"einsum: {letter!r} is {result.count(letter)} times behind the arrow of {equation!r}")
     return written, result
 
 

@@ -70,7 +70,7 @@ class MatrixOp(HostOp):
                 results = as_tuple(cls.compute(*wide, **settings))
         except np.linalg.LinAlgError as error:
             shapes = " and ".join(str(x.shape) for x in operands)
-            raise np.linalg.LinAlgError(f"{cls.name}: {str(error).lower()} (operands {shapes})") from None
+            raise np.linalg.LinAlgError(f"{cls.called()}: {str(error).lower()} (operands {shapes})") from None
         return tuple([result.astype(element, copy=False) for result in results])
 
     @classmethod

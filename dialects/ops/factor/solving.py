@@ -60,6 +60,7 @@ class SolveMatricesOp(_SystemsOp):
 
     name = "tenon.solve_matrices"
     HAS_FUNCTION: ClassVar[bool] = False
+    FRONT: ClassVar[str] = "solve"
     a = operand_def(FLOAT_TENSOR)
     b = operand_def(FLOAT_TENSOR)
     result = result_def(FLOAT_TENSOR)
@@ -86,6 +87,7 @@ class SolveTrianglesOp(_SystemsOp):
 
     name = "tenon.solve_triangles"
     HAS_FUNCTION: ClassVar[bool] = False
+    FRONT: ClassVar[str] = "solve_triangular"
     a = operand_def(FLOAT_TENSOR)
     b = operand_def(FLOAT_TENSOR)
     upper = setting(bool, default=False)
@@ -189,7 +191,7 @@ def solve(a: Any, b: Any) -> Any:
 
     >>> tenon.solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 2.0]))
     """
-    return _solved(SolveMatricesOp, "solve", shaped(a), shaped(b))
+    return _solved(SolveMatricesOp, "solve", shaped(a, "tenon.solve: a"), shaped(b, "tenon.solve: b"))
 
 
 @tensor_function

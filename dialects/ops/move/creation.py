@@ -229,7 +229,7 @@ def meshgrid(*xs: Any, indexing: str = "xy") -> Any:
     """
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing is {indexing!r} where 'xy' or 'ij' is needed")
-    vectors = [shaped(x) for x in xs]
+    vectors = [shaped(x, f"tenon.meshgrid: argument {number}") for number, x in enumerate(xs)]
     if any(x.ndim > 1 for x in vectors):
         raise ValueError(f"meshgrid: shapes are {[x.shape for x in vectors]} where vectors are needed")
     sizes = [x.shape[0] if x.ndim else 1 for x in vectors]

@@ -199,8 +199,8 @@ def masked_select(x: Any, mask: Any) -> Any:
     return ops.broadcast_to(x, shape=shape)[ops.broadcast_to(mask, shape=shape)]
 
 
-def _at_least(x: Any, rank: int) -> Any:
-    x = shaped(x)
+def _at_least(x: Any, rank: int, where: str = "value") -> Any:
+    x = shaped(x, where)
     return x if x.ndim >= rank else _reshaped(x, (*(1,) * (rank - x.ndim), *x.shape))
 
 
@@ -222,13 +222,20 @@ def atleast_2d(x: Any) -> Any:
     return _at_least(x, 2)
 
 
+def _each_at_least(function: str, tensors: Any, rank: int) -> list[Any]:
+    if not hasattr(type(tensors), "__iter__"):
+        given = "None" if tensors is None else f"a {type(tensors).__name__}"
+        raise TypeError(f"{function}: tensors is {given} where several tensors are needed")
+    return [_at_least(x, rank, f"{function}: tensors[{number}]") for number, x in enumerate(tensors)]
+
+
 @tensor_function
 def hstack(tensors: Sequence[Any]) -> Any:
     """Tensors beside each other: along their second axis, vectors along their only one.
 
     >>> tenon.hstack((np.array([1, 2]), np.array([3])))
     """
-    given = [_at_least(x, 1) for x in tensors]
+    given = _each_at_least("tenon.hstack", tensors, 1)
     return ops.concatenate(given, axis=0 if given and given[0].ndim == 1 else 1)
 
 
@@ -238,7 +245,7 @@ def vstack(tensors: Sequence[Any]) -> Any:
 
     >>> tenon.vstack((np.array([1, 2]), np.array([3, 4])))
     """
-    return ops.concatenate([_at_least(x, 2) for x in tensors], axis=0)
+    return ops.concatenate(_each_at_least("tenon.vstack", tensors, 2), axis=0)
 
 
 @tensor_function

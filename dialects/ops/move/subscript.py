@@ -266,6 +266,8 @@ def _check_entry(entry: Any) -> None:
     if isinstance(entry, bool | np.bool_):
         raise TypeError("an index is a truth value; use tenon.select to choose by truth values")
     if not _is_array(entry):
+        if not (entry is None or entry is Ellipsis or isinstance(entry, slice) or hasattr(entry, "__index__")):
+            raise IndexError(f"index {entry!r} is a {type(entry).__name__} where integers or truth values are needed")
         return
     if isinstance(entry, Value):
         integral = is_integer(entry.element_type)
