@@ -42,8 +42,10 @@ from tenon.lowering.schedules.tile import decide_tile
 from tenon.passes.machine import Machine
 
 MOST_SHUFFLES = 288
-"""Of a tile, written out: compiling more takes longer than they are worth. So it is with fewer rows than
-`FEWEST_ROWS`."""
+"""Of a tile, written out, for `FEWEST_ROWS` rows and more, and in proportion for fewer: compiling more takes longer
+than they are worth."""
+LEAST_ROWS = 16
+"""Which fill the lanes of a vector."""
 FUNCTION_COST, DIVISION_COST = 16, 4
 """Instructions of a function (exp, log), and those that take as long as a division or a root."""
 SHUFFLE_COST = 2
@@ -127,9 +129,9 @@ def _columns(statement: Statement, access: Access) -> range | None:
 
 def _are_short(rows: int, columns: int) -> bool:
     """Whether rows are short enough, and many enough, to become columns."""
-    if isinstance(rows, Size) or isinstance(columns, Size) or not 1 < columns <= LARGEST_TILE or rows < FEWEST_ROWS:
+    if isinstance(rows, Size) or isinstance(columns, Size) or not 1 < columns <= LARGEST_TILE or rows < LEAST_ROWS:
         return False
-    return columns * shuffles(columns) <= MOST_SHUFFLES
+    return columns * shuffles(columns) * FEWEST_ROWS <= MOST_SHUFFLES * min(rows, FEWEST_ROWS)
 
 
 def _in_rows(statements: Sequence[Statement], rows: int, columns: int) -> list[SSAValue]:

@@ -34,6 +34,8 @@ CASES = [
     ((1050, 10), "float32"),
     ((1113, 12), "float64"),
     ((1030, 11), "float32"),
+    ((29, 3), "float32"),
+    ((187, 10), "float64"),
 ]
 TOLERANCES = {"float16": 4e-3, "float32": 2e-6, "float64": 1e-13}
 

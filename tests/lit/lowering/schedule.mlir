@@ -841,17 +841,17 @@ func.func private @most_of_a_vector_left(%a: memref<256x512xf32>, %b: memref<512
 // -----
 
 // What is computed once per row, of its sum, has a row in each lane.
-func.func private @function_of_each_sum(%a: memref<1000x40xf32>, %v: memref<40xf32>, %o: memref<1000xf32>) attributes {kernel} {
+func.func private @function_of_each_sum(%a: memref<400x40xf32>, %v: memref<40xf32>, %o: memref<400xf32>) attributes {kernel} {
   %zero = arith.constant 0.0 : f32
-  %s = memref.alloc() : memref<1000xf32>
-  linalg.fill ins(%zero : f32) outs(%s : memref<1000xf32>)
-  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%a, %v : memref<1000x40xf32>, memref<40xf32>) outs(%s : memref<1000xf32>) {
+  %s = memref.alloc() : memref<400xf32>
+  linalg.fill ins(%zero : f32) outs(%s : memref<400xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%a, %v : memref<400x40xf32>, memref<40xf32>) outs(%s : memref<400xf32>) {
   ^bb0(%x: f32, %y: f32, %acc: f32):
     %p = arith.mulf %x, %y : f32
     %r = arith.addf %acc, %p : f32
     linalg.yield %r : f32
   }
-  linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%s : memref<1000xf32>) outs(%o : memref<1000xf32>) {
+  linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%s : memref<400xf32>) outs(%o : memref<400xf32>) {
   ^bb0(%x: f32, %y: f32):
     %e = math.exp %x : f32
     linalg.yield %e : f32

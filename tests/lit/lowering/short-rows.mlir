@@ -86,6 +86,22 @@ func.func private @rows_of_two_vectors(%x: memref<4096x32xf32>, %o: memref<4096x
 
 // -----
 
+// Fewer rows are enough where a tile of them is soon written out.
+func.func private @fewer_shorter_rows(%x: memref<64x3xf32>, %o: memref<64xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}
+      ins(%x : memref<64x3xf32>) outs(%o : memref<64xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %e = math.exp %a : f32
+    %r = arith.addf %acc, %e : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @fewer_shorter_rows
+// CHECK-NEXT:    %{{.*}} = memref.alloc() : memref<3x64xf32>
+
+// -----
+
 // A few rows are not worth more code.
 func.func private @few_rows(%x: memref<20x3xf32>, %o: memref<20xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}
