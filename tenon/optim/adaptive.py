@@ -23,6 +23,7 @@ class Adadelta(Optimizer):
     rho: float = static_field(0.9)
     eps: float = static_field(1e-6)
     weight_decay: float = static_field(0.0)
+    maximize: bool = static_field(False)
 
     def __post_init__(self) -> None:
         check_settings(self, "rho", "eps", "weight_decay")
@@ -50,6 +51,7 @@ class Adamax(Optimizer):
     betas: tuple[float, float] = static_field((0.9, 0.999))
     eps: float = static_field(1e-8)
     weight_decay: float = static_field(0.0)
+    maximize: bool = static_field(False)
     CHANGING = ("betas",)
 
     def __post_init__(self) -> None:
@@ -84,6 +86,7 @@ class NAdam(Optimizer):
     weight_decay: float = static_field(0.0)
     momentum_decay: float = static_field(4e-3)
     decoupled_weight_decay: bool = static_field(False)
+    maximize: bool = static_field(False)
     CHANGING = ("betas",)
 
     def __post_init__(self) -> None:
@@ -131,6 +134,7 @@ class RAdam(Optimizer):
     eps: float = static_field(1e-8)
     weight_decay: float = static_field(0.0)
     decoupled_weight_decay: bool = static_field(False)
+    maximize: bool = static_field(False)
     CHANGING = ("betas",)
 
     def __post_init__(self) -> None:

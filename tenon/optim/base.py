@@ -65,16 +65,22 @@ def is_parameters(given: Any) -> bool:
     return hasattr(given, "parameters") or (isinstance(given, Iterable) and not hasattr(given, "dtype"))
 
 
+_HOW = ("capturable", "foreach", "fused")
+
+
 class Optimizer:
     """Base of the optimizers: `state = init(params)`, then `params, state = update(params, gradients, state)`.
 
-    `Adam(model.parameters(), lr=1e-3)` is `Adam(lr=1e-3).over(model.parameters())`.
+    `Adam(model.parameters(), lr=1e-3)` is `Adam(lr=1e-3).over(model.parameters())`, where PyTorch's settings of how a
+    step is computed (`foreach`, `fused`, `capturable`) mean nothing: each is one program. With `maximize`, steps are
+    along gradients instead of against them.
     """
 
     lr: float
+    maximize = False
     CHANGING: ClassVar[tuple[str, ...]] = ()
     """The settings, besides the learning rate, that schedules change from step to step."""
-    ADDED: ClassVar[tuple[str, ...]] = ()
+    ADDED: ClassVar[tuple[str, ...]] = ("maximize",)
     """The settings that states of earlier versions lack."""
 
     if not TYPE_CHECKING:  # type checkers make the arguments of the fields
@@ -84,6 +90,8 @@ class Optimizer:
             given = "params" in settings
             if given or (args and is_parameters(args[0])):
                 params = settings.pop("params") if given else args[0]
+                for name in _HOW:
+                    settings.pop(name, None)
                 return cls(*args[0 if given else 1 :], **settings).over(params)
             check_keywords(cls, settings)
             return object.__new__(cls)
@@ -134,6 +142,8 @@ class Optimizer:
         values, slopes = trainable(params), trainable(gradients)
         self._check_like("gradients", slopes, values)
         self._check_like("state", _leaves(state), _leaves(self.start(params)))
+        if self.maximize:
+            slopes = each(lambda g: -g, slopes)
         changed, state = self.step(values, slopes, state, self.lr if lr is None else lr)
         return with_values(params, changed), state
 

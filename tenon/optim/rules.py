@@ -16,7 +16,7 @@ from tenon.runtime.arguments.tree import static_field
 @dataclass(frozen=True)
 class SGD(Optimizer):
     """Gradient descent: v ← momentum·v + (1 - dampening)·(g + weight_decay·p), but for the first v, which is not
-    dampened; then p ← p - lr·v (with `nesterov`, p - lr·(g + momentum·v)). With `maximize`, along -g.
+    dampened; then p ← p - lr·v (with `nesterov`, p - lr·(g + momentum·v)).
 
     Source: PyTorch's documentation of `torch.optim.SGD`.
     """
@@ -44,8 +44,6 @@ class SGD(Optimizer):
         return {"velocity": zeros(params), **started}
 
     def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
-        if self.maximize:
-            slopes = each(lambda g: -g, slopes)
         slopes = decayed(slopes, values, self.weight_decay)
         if not is_on(self.momentum):
             return each(lambda p, g: moved(p, g, lr), values, slopes), state
@@ -74,6 +72,7 @@ class Adam(Optimizer):
     eps: float = static_field(1e-8)
     weight_decay: float = static_field(0.0)
     amsgrad: bool = static_field(False)
+    maximize: bool = static_field(False)
     CHANGING = ("betas",)
 
     def __post_init__(self) -> None:
@@ -141,6 +140,7 @@ class RMSprop(Optimizer):
     weight_decay: float = static_field(0.0)
     momentum: float = static_field(0.0)
     centered: bool = static_field(False)
+    maximize: bool = static_field(False)
     CHANGING = ("momentum",)
 
     def __post_init__(self) -> None:
@@ -171,25 +171,34 @@ class RMSprop(Optimizer):
 @dataclass(frozen=True)
 class Adagrad(Optimizer):
     """s ← s + g², then p ← p - lr·g/(√s + eps): Duchi, Hazan and Singer, "Adaptive subgradient methods for online
-    learning and stochastic optimization", JMLR 2011.
+    learning and stochastic optimization", JMLR 2011; after t steps, lr is divided by 1 + `lr_decay`·t.
     """
 
     lr: float = static_field(1e-2)
     weight_decay: float = static_field(0.0)
     initial_accumulator_value: float = static_field(0.0)
     eps: float = static_field(1e-10)
+    lr_decay: float = static_field(0.0)
+    maximize: bool = static_field(False)
+    ADDED = ("lr_decay", "maximize")
 
     def __post_init__(self) -> None:
-        check_settings(self, "weight_decay", "initial_accumulator_value", "eps")
+        check_settings(self, "weight_decay", "initial_accumulator_value", "eps", "lr_decay")
 
     def start(self, params: Any) -> dict[str, Any]:
-        return {"square": each(lambda z: z + z.dtype.type(self.initial_accumulator_value), zeros(params))}
+        counted = {"step": np.zeros((), np.int32)} if self.lr_decay else {}
+        return {**counted, "square": each(lambda z: z + z.dtype.type(self.initial_accumulator_value), zeros(params))}
 
     def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
         slopes = decayed(slopes, values, self.weight_decay)
         square = each(lambda s, g: s + g * g, state["square"], slopes)
         direction = each(lambda g, s: g / (tenon.sqrt(s) + self.eps), slopes, square)
-        return each(lambda p, d: moved(p, d, lr), values, direction), {"square": square}
+        found: dict[str, Any] = {"square": square}
+        if self.lr_decay:
+            rate = 1 / (1 + time_of(state["step"], values) * self.lr_decay)
+            direction = each(lambda d: d * like(rate, d), direction)
+            found["step"] = state["step"] + 1
+        return each(lambda p, d: moved(p, d, lr), values, direction), found
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,34 @@ def test_rules_of_papers(rule: optim.Optimizer, oracle: Callable[..., Any]) -> N
     np.testing.assert_allclose(x.detach().numpy(), oracle(p, slopes), rtol=1e-9)
 
 
+AS_IN_TORCH = {
+    "Adagrad": {"lr": 0.1, "lr_decay": 0.3, "weight_decay": 0.1},
+    **{name: {"lr": 0.01, "maximize": True} for name in ("SGD", "Adam", "AdamW", "RMSprop", "NAdam")},
+    **{name: {"lr": 0.01, "maximize": True, "foreach": False} for name in ("Adadelta", "Adamax", "RAdam")},
+    "Adagrad, both": {"lr": 0.1, "lr_decay": 0.3, "maximize": True, "initial_accumulator_value": 0.5},
+    "AdamW, decay": {"lr": 0.1, "weight_decay": 0.2, "maximize": True, "fused": None, "capturable": False},
+}
+
+
+@pytest.mark.parametrize("name", AS_IN_TORCH)
+def test_steps_are_those_of_torch_by_its_own_call(name: str) -> None:
+    p = np.random.default_rng(0).standard_normal((4, 3))
+    x, y = tenon.tensor(p, requires_grad=True), torch.tensor(p, requires_grad=True)
+    kind, settings = name.partition(",")[0], AS_IN_TORCH[name]
+    steps, theirs = getattr(optim, kind)([x], **settings), getattr(torch.optim, kind)([y], **settings)
+    for number in range(4):
+        slope = np.random.default_rng(number).standard_normal((4, 3))
+        x.grad, y.grad = tenon.tensor(slope), torch.tensor(slope)
+        steps.step()
+        theirs.step()
+        kept = steps.state_dict()
+        steps = getattr(optim, kind)([x], **settings)
+        steps.load_state_dict(kept)
+    np.testing.assert_allclose(x.detach().numpy(), y.detach().numpy(), rtol=1e-7)
+    with pytest.raises(TypeError, match=rf"{kind}: there is no argument 'differentiable'"):
+        getattr(optim, kind)([x], differentiable=True)
+
+
 SETTINGS: dict[str, tuple[optim.Optimizer, Callable[[Any], Any]]] = {
     **RULES,
     "adam, decay": (optim.Adam(1e-2, weight_decay=0.01), lambda p: torch.optim.Adam(p, 1e-2, weight_decay=0.01)),
