@@ -23,13 +23,14 @@ MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 
 def _padded(module: Any, x: Array, low: tuple[int, int], high: tuple[int, int], mode: str) -> Array:
+    low, high = [(*most, *(0,) * (x.ndim - 2)) for most in (low, high)]
     if module is tenon:
         return tenon.pad(x, low, high, mode=mode)  # pyright: ignore[reportArgumentType]
     return np.pad(x, tuple(zip(low, high, strict=True)), mode)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 def _steps(draw: random.Random, shape: tuple[int, int], count: int) -> list[Step]:
-    """A program on arrays of two dimensions, the first of which has `shape`."""
+    """A program on the first two dimensions of arrays, those of the first of which have `shape`."""
     shapes = [shape]
     steps: list[Step] = []
     for _ in range(count):
@@ -69,13 +70,14 @@ def _steps(draw: random.Random, shape: tuple[int, int], count: int) -> list[Step
     return steps
 
 
+@pytest.mark.parametrize("pixel", [(), (3,)], ids=str)
 @pytest.mark.parametrize("seed", range(24))
-def test_moved_ranges(seed: int) -> None:
+def test_moved_ranges(seed: int, pixel: tuple[int, ...]) -> None:
     draw = random.Random(seed)
     rows, columns = draw.randint(2, 9), draw.randint(2, 120)
     steps = _steps(draw, (rows, columns), 8)
     dtype = draw.choice(("float32", "float64", "int32", "int8"))
-    x = np.random.default_rng(seed).integers(-40, 40, (rows, columns)).astype(dtype)
+    x = np.random.default_rng(seed).integers(-40, 40, (rows, columns, *pixel)).astype(dtype)
 
     def program(module: Any, x: Array) -> list[Array]:
         arrays = [x]
