@@ -21,24 +21,17 @@ from tenon.dialects.definition.promotion import (
 )
 from tenon.dialects.definition.scalar import convert, scalar_constant
 from tenon.dialects.definition.settings import array_attribute
-from tenon.dialects.definition.signature import flat
+from tenon.dialects.definition.signature import Operand, map_grouped, named
 from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.support.plain_arrays import plain_array
-from tenon.dialects.types.types import numpy_dtype
+from tenon.dialects.types.shapes import InferenceError
+from tenon.dialects.types.types import is_narrow, numpy_dtype
 
 
 def operand_elements(cls: type[DeclaredOp], operands: Sequence[Any]) -> list[tuple[str, Attribute]]:
     """For each value of the operands, how errors name it and the dtype that it is converted to: literals adopt their
     peers', promoted operands meet, and what a constraint does not allow becomes what it allows for it."""
-    members = [
-        (
-            operand,
-            f"{cls.name}: {operand.name}[{i}]" if operand.arity == "variadic" else f"{cls.name}: {operand.name}",
-            value,
-        )
-        for operand, given in zip(cls.SIGNATURE.operands, operands, strict=True)
-        for i, value in enumerate(flat((given,)))
-    ]
+    members = [(o, f"{cls.name}: {name}", value) for o, name, value in named(cls.SIGNATURE.operands, operands)]
     own = [None if is_literal(value) else own_element(value, where) for _, where, value in members]
     promoted = [cls.PROMOTED is None or operand.name in cls.PROMOTED for operand, _, _ in members]
     group = [
@@ -52,8 +45,29 @@ def operand_elements(cls: type[DeclaredOp], operands: Sequence[Any]) -> list[tup
     for (operand, where, value), element, in_group in zip(members, own, promoted, strict=True):
         target = common if in_group else common_element([], [value]) if element is None else element
         assert target is not None
-        result.append((where, allowed_element(target, operand.constraint)))
+        allowed = allowed_element(target, operand.constraint)
+        if in_group and not (allowed in operand.constraint.elements or is_narrow(allowed)):
+            kept = [(m, e) for m, e, promotes in zip(members, own, promoted, strict=True) if promotes]
+            raise InferenceError(_unmet(cls, kept, operand, allowed))
+        result.append((where, allowed))
     return result
+
+
+def _unmet(
+    cls: type[DeclaredOp], promoted: Sequence[tuple[Any, Attribute | None]], stopped: Operand, common: Attribute
+) -> str:
+    """What is wrong where promoted operands meet in the dtype `common`, which `stopped` does not take: one that is of
+    a dtype that it does not take itself, or the rule that they meet."""
+    for (operand, where, value), element in promoted:
+        given = common_element([], [value]) if element is None else element
+        assert given is not None
+        if allowed_element(given, operand.constraint) not in operand.constraint.elements:
+            name = where.removeprefix(f"{cls.name}: ")
+            return f"{cls.name}: dtype of {name} is {given} where {operand.constraint.needed(given)}"
+    return (
+        f"{cls.name}: operands meet in {common}, and for {stopped.name} {stopped.constraint.needed(common)}; "
+        "PROMOTED names those that have one dtype"
+    )
 
 
 def is_computed(x: Any) -> bool:
@@ -134,23 +148,24 @@ def to_scalar(value: Any, element: Attribute, where: str) -> Value:
     return scalar_constant(adopted(number, element, where), element)
 
 
-def scalar_operands(cls: type[DeclaredOp], operands: Sequence[Any]) -> list[Value]:
-    """Operands inside a body as scalars that agree as the op's promotion rule asks."""
-    names = [f"{cls.name}: {operand.name}" for operand in cls.SIGNATURE.operands]
-    given = [v if isinstance(v, Value) else _number(v, name) for v, name in zip(operands, names, strict=True)]
-    promoted = [cls.PROMOTED is None or o.name in cls.PROMOTED for o in cls.SIGNATURE.operands]
+def scalar_operands(cls: type[DeclaredOp], operands: Sequence[Any]) -> list[Any]:
+    """Operands inside a body, in groups, as scalars that agree as the op's promotion rule asks."""
+    members = [(o, f"{cls.name}: {name}", value) for o, name, value in named(cls.SIGNATURE.operands, operands)]
+    given = [v if isinstance(v, Value) else _number(v, where) for _, where, v in members]
+    promoted = [cls.PROMOTED is None or o.name in cls.PROMOTED for o, _, _ in members]
     strong = [v.element_type for v, p in zip(given, promoted, strict=True) if p and isinstance(v, Value)]
     weak = [v for v, p in zip(given, promoted, strict=True) if p and not isinstance(v, Value)]
     common = common_element(strong, weak)
     result: list[Value] = []
-    for operand, value, name, in_group in zip(cls.SIGNATURE.operands, given, names, promoted, strict=True):
+    for (operand, where, _), value, in_group in zip(members, given, promoted, strict=True):
         own = value.element_type if isinstance(value, Value) else common_element([], [value])
         target = common if in_group else own
         assert target is not None
         if not isinstance(target, IndexType):
             target = allowed_element(target, operand.constraint)
-        result.append(to_scalar(value, target, name))
-    return result
+        result.append(to_scalar(value, target, where))
+    scalars = iter(result)
+    return map_grouped(lambda _: next(scalars), operands)
 
 
 def _number(value: Any, where: str) -> bool | int | float:

@@ -124,6 +124,15 @@ def flat(grouped: Iterable[Any]) -> list[Any]:
     return [v for o in grouped for v in (o if isinstance(o, tuple) else () if o is None else (o,))]
 
 
+def named(operands: Iterable[Operand], grouped: Iterable[Any]) -> list[tuple[Operand, str, Any]]:
+    """For each value of grouped operands in order: what declares it, how errors call it, and the value."""
+    return [
+        (operand, f"{operand.name}[{i}]" if operand.arity == "variadic" else operand.name, value)
+        for operand, given in zip(operands, grouped, strict=True)
+        for i, value in enumerate(flat((given,)))
+    ]
+
+
 def map_grouped(function: Callable[[Any], Any], grouped: Iterable[Any]) -> list[Any]:
     """`function` of each value of grouped operands, in the same groups; an absent operand stays `None`."""
     return [

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.types.shapes import normalize_axes, normalize_axis
 
@@ -33,11 +34,13 @@ def aligned(x: Value, is_batched: bool, rank: int) -> Value:
     return ops.expand_dims(x, axis=tuple(range(1, 1 + missing))) if is_batched and missing > 0 else x
 
 
-def aligned_operands(batched: Sequence[bool], operands: Sequence[Value | None]) -> list[Any]:
-    """Operands that broadcast as their examples do; an absent one stays `None`."""
-    ranks = [len(example_shape(x, known)) for x, known in zip(operands, batched, strict=True) if x is not None]
-    given = zip(operands, batched, strict=True)
-    return [None if x is None else aligned(x, known, max(ranks)) for x, known in given]
+def aligned_operands(batched: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+    """Operands, in groups, that broadcast as their examples do; an absent one stays `None`."""
+    groups = [(o, b) for o, b in zip(operands, batched, strict=True) if o is not None]
+    given = list(zip(flat(o for o, _ in groups), flat(b for _, b in groups), strict=True))
+    rank = max(len(example_shape(x, known)) for x, known in given)
+    values = iter([aligned(x, known, rank) for x, known in given])
+    return map_grouped(lambda _: next(values), operands)
 
 
 def shifted_axes(axis: Any, rank: int) -> Any:

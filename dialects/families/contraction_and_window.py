@@ -24,7 +24,7 @@ from tenon.dialects.families.linalg_builders import (
     static_shape,
 )
 from tenon.dialects.families.monoid import CombiningOp
-from tenon.dialects.families.structured_op import StructuredOp, require_hooks
+from tenon.dialects.families.structured_op import StructuredOp, require_hooks, require_operands
 from tenon.dialects.types.shapes import Shape
 from tenon.dialects.types.types import (
     compute_type,
@@ -134,6 +134,8 @@ class ContractionOp(LoopOp):
     @classmethod
     def check_family(cls) -> None:
         require_hooks(cls, "indexing")
+        if vars(cls).get("infer") is None:
+            require_operands(cls)
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         return [self.accumulate(operands, 0, _multiply_add)]
@@ -201,6 +203,7 @@ class WindowOp(LoopOp, CombiningOp):
     @classmethod
     def check_family(cls) -> None:
         require_hooks(cls, "indexing", "extents", "initial", "scalar")
+        require_operands(cls, 1)
 
     @classmethod
     def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:

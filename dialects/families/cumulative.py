@@ -16,7 +16,7 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.along_axis import AlongAxis, KeepsType
 from tenon.dialects.families.linalg_builders import ASSOCIATIVE, LoopIndex, empty, filled, generic, static_shape
 from tenon.dialects.families.monoid import CombiningOp
-from tenon.dialects.families.structured_op import require_hooks
+from tenon.dialects.families.structured_op import require_hooks, require_operands
 from tenon.dialects.types.shapes import normalize_axis
 from tenon.dialects.types.types import compute_type, element_of, i64, shape_of, tensor_type
 
@@ -44,7 +44,8 @@ class CumulativeOp(KeepsType, AlongAxis, CombiningOp):
 
     @classmethod
     def check_axis(cls) -> None:
-        """Raise `TypeError` unless the class declares the setting `axis`."""
+        """Raise `TypeError` unless the class declares one operand and the setting `axis`."""
+        require_operands(cls, 1)
         if "axis" not in cls.SIGNATURE.settings:
             raise TypeError(f"{cls.__name__} ({cls.name}) must declare the setting `axis`")
 

@@ -13,6 +13,7 @@ from xdsl.irdl import operand_def, result_def
 from tenon.dialects.definition.operands import scalar_operands, to_scalar
 from tenon.dialects.definition.promotion import own_element
 from tenon.dialects.definition.scalar import ScalarForms, convert, to_compute
+from tenon.dialects.definition.signature import flat, map_grouped, named
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.batching import aligned_operands
 from tenon.dialects.families.iteration_space import IterationSpace
@@ -62,25 +63,20 @@ class ElementwiseOp(StructuredOp):
         require_hooks(cls, "scalar")
 
     @classmethod
-    def result_element(cls, *elements: Attribute | None, **settings: Any) -> Attribute:
-        """The results' dtype: by default that in which the promoted operands (`None` where absent) meet."""
-        names = [o.name for o in cls.SIGNATURE.operands]
-        promoted = [
-            element
-            for name, element in zip(names, elements, strict=True)
-            if element is not None and (cls.PROMOTED is None or name in cls.PROMOTED)
-        ]
+    def result_element(cls, *elements: Any, **settings: Any) -> Attribute:
+        """The results' dtype: by default that in which the promoted operands (`None` where absent, a tuple for several)
+        meet."""
+        members = named(cls.SIGNATURE.operands, elements)
+        promoted = [element for o, _, element in members if cls.PROMOTED is None or o.name in cls.PROMOTED]
         if not promoted:
-            raise InferenceError(
-                f"{cls.name}: PROMOTED names no operand that is there; `result_element` can say the dtype"
-            )
+            what = "no operand is given" if cls.PROMOTED is None else "PROMOTED names no operand that is there"
+            raise InferenceError(f"{cls.name}: {what}; `result_element` can say the dtype")
         return promote(promoted)
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
-        present = [(o.name, t) for o, t in zip(cls.SIGNATURE.operands, operands, strict=True) if t is not None]
-        shape = broadcast((name, shape_of(t)) for name, t in present)
-        element = cls.result_element(*[None if t is None else element_of(t) for t in operands], **settings)
+        shape = broadcast((name, shape_of(t)) for _, name, t in named(cls.SIGNATURE.operands, operands))
+        element = cls.result_element(*map_grouped(element_of, operands), **settings)
         result, count = tensor_type(shape, element), len(cls.SIGNATURE.results)
         return (result,) * count if count > 1 else result
 
@@ -103,13 +99,13 @@ class ElementwiseOp(StructuredOp):
         return IterationSpace(shape, (True,) * rank, maps, (AffineMap.identity(rank),) * len(self.results))
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
-        present = [v for v in operands if v is not None]
+        present = flat(operands)
         space = self.iteration_space(present)
         inputs = list(zip(present, space.operands, strict=True))
 
         def body(values: list[Value]) -> Sequence[Value]:
             arguments = iter([to_compute(v) for v in values])
-            hooks = [None if v is None else next(arguments) for v in operands]
+            hooks = map_grouped(lambda _: next(arguments), operands)
             results = as_tuple(self.scalar(*hooks, **self.settings))
             where = f"{self.name}: the result of scalar"
             if len(results) != len(self.results):

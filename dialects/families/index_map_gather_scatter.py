@@ -30,7 +30,7 @@ from tenon.dialects.families.linalg_builders import (
     is_known_inside,
     static_shape,
 )
-from tenon.dialects.families.structured_op import StructuredOp, require_hooks
+from tenon.dialects.families.structured_op import StructuredOp, require_hooks, require_operands
 from tenon.dialects.types.shapes import InferenceError, show
 from tenon.dialects.types.size import Size, UndecidedSizeError
 from tenon.dialects.types.types import AnyTensor, compute_type, element_of, is_static, shape_of
@@ -57,6 +57,7 @@ class IndexMapOp(StructuredOp):
     @classmethod
     def check_family(cls) -> None:
         require_hooks(cls, "infer", "source")
+        require_operands(cls, 1)
 
     @classmethod
     def source_map(cls, shape: tuple[int, ...], rank: int, settings: dict[str, Any]) -> AffineMap:

@@ -17,6 +17,7 @@ from xdsl.ir.affine import (
 
 from tenon.dialects.families.iteration_space import IterationSpace, Subscript
 from tenon.dialects.types.shapes import InferenceError, Shape
+from tenon.dialects.types.size import Size
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,10 @@ class _Extents:
         self.known = [UNTOLD] * len(names)
         self.origin = [""] * len(names)
         for name, extent in given.items():
+            if name not in names:
+                raise TypeError(f"extents names a loop {name!r} where those of indexing are {', '.join(names)}")
+            if not isinstance(extent, Size) and extent < 0:
+                raise InferenceError(f"extents is {extent} for loop {name} where an integer of at least 0 is needed")
             self.known[names.index(name)], self.origin[names.index(name)] = extent, "the settings"
         self.deferred: list[tuple[AffineExpr, int, str]] = []
         self.broadcast: list[tuple[list[AffineExpr], int, int]] = []
@@ -206,6 +211,8 @@ def _solve(expr: AffineExpr, size: int, operand: str, names: Sequence[str], exte
         for loop in unknown:
             extents[loop] = -1
         return
+    if any(terms[loop] == 0 for loop in unknown):
+        raise InferenceError(f"{operand} does not tell how far loop {names[unknown[0]]} runs, indexed by {text}")
     # A window without elements reaches over none, however far apart they would be.
     room = size - 1 - constant - sum(max(terms[loop] * (extents[loop] - 1), -1) for loop in others)
     if room < 0:

@@ -18,7 +18,7 @@ from tenon.dialects.families.batching import along_shifted_axis
 from tenon.dialects.families.iteration_space import IterationSpace
 from tenon.dialects.families.linalg_builders import LoopIndex, converted, elementwise, filled, generic, static_shape
 from tenon.dialects.families.monoid import CombiningOp
-from tenon.dialects.families.structured_op import require_hooks
+from tenon.dialects.families.structured_op import require_hooks, require_operands
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axes, show
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import current_sizes
@@ -45,6 +45,7 @@ class ReductionOp(AlongAxis, CombiningOp):
     @classmethod
     def check_family(cls) -> None:
         require_hooks(cls, "initial", "scalar")
+        require_operands(cls, 1)
         for name in ("axis", "keepdims"):
             if name not in cls.SIGNATURE.settings:
                 raise TypeError(f"{cls.__name__} ({cls.name}) must declare the setting `{name}`")
@@ -160,6 +161,7 @@ class ArgReductionOp(ReductionOp):
     @classmethod
     def check_family(cls) -> None:
         require_hooks(cls, "initial", "better")
+        require_operands(cls, 1)
 
     @classmethod
     def result_element(cls, element: Attribute) -> Attribute:

@@ -46,6 +46,18 @@ def require_hooks(cls: type[TensorOp], *hooks: str) -> None:
             check_hook(cls, cls.SIGNATURE, hook, leading, takes_operands=takes_operands)
 
 
+def require_operands(cls: type[TensorOp], number: int | None = None) -> None:
+    """Raise `TypeError` unless each operand that the class declares is one tensor, and they are `number`, if given."""
+    declared = cls.SIGNATURE.operands
+    where = f"{cls.__name__} ({cls.name})"
+    if number is not None and len(declared) != number:
+        names = ", ".join([operand.name for operand in declared]) or "none"
+        raise TypeError(f"{where}: {len(declared)} operands are declared ({names}), and its family has {number}")
+    for operand in declared:
+        if operand.arity != "one":
+            raise TypeError(f"{where}: operand {operand.name!r} is {operand.arity}, and its family needs one tensor")
+
+
 def as_tuple(results: Any) -> tuple[Any, ...]:
     """The results of a hook that may return one or several."""
     return tuple(results) if isinstance(results, tuple | list) else (results,)

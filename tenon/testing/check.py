@@ -166,7 +166,8 @@ def _sample(function: Any, operands: Sequence[Any], settings: dict[str, Any]) ->
     declared, found = cls.SIGNATURE.operands, list(operands)
     if len(found) > len(declared):
         raise TypeError(f"check: {cls.name} has {len(declared)} operands, and {len(found)} are given")
-    found += [None] * (len(declared) - len(found))
+    settings = dict(settings)
+    found += [settings.pop(operand.name, None) for operand in declared[len(found) :]]
     return Sample(
         cls.name, cls.apply, map_grouped(_own, [tuple(o) if isinstance(o, list) else o for o in found]), settings, cls
     )
