@@ -410,7 +410,7 @@ def test_traced_values_have_what_tensors_have() -> None:
     lacking = public(Tensor) - public(Value) - functions
     assert {name for name in lacking if absent(name, find_function) is None} == set()
     assert set(ABSENT) <= lacking, "these are there, and need no reason"
-    assert public(Value) - public(Tensor) - functions == {"at", "element_type", "is_tensor", "ssa"}
+    assert public(Value) - public(Tensor) - functions == {"element_type", "is_tensor", "ssa"}
 
 
 def test_in_place_and_data() -> None:
