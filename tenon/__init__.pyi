@@ -667,7 +667,7 @@ def log2(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of `x` to base 2: -inf at 0, NaN for negative numbers."""
 def log_sigmoid(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of the logistic function of `x`, without overflow."""
-def log_softmax(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def log_softmax(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
     """The logarithm of `softmax(x)`, without underflow."""
 def log_sum(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The logarithm of the sum of `x` along `axis`; -inf of no elements."""
@@ -956,7 +956,7 @@ def smooth_l1_loss(x: _Any, target: _Any, beta: _b.float = ..., reduction: _Lite
     """`d`^2 / (2 `beta`) for a difference `d` of `x` and `target` below `beta`, |d| - `beta` / 2 from there."""
 def soft_margin_loss(x: _Any, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """log(1 + exp(-`target` `x`)) for a `target` of 1 or -1, without overflow: by default, its mean."""
-def softmax(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def softmax(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
     """`x` scaled along `axis` to positive entries that add up to one: exp(x) over its sum."""
 def softmax_cross_entropy(logits: _Any, labels: _Any = ..., weight: _Any = ..., label_smoothing: _b.float = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, dim: _Any = ..., target: _Any = ..., out: _Any = ...) -> _Any:
     """`cross_entropy`, and log softmax(`logits`), from which it is computed; returns both."""

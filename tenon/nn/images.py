@@ -80,7 +80,8 @@ _KERNELS: dict[str, tuple[Kernel, int]] = {
 
 class Upsample(Module):
     """Images (n, c, *image) interpolated to `size`, or to floor(`scale_factor` times theirs): by the nearest element,
-    linearly, or bicubically (Keys, 1981). With `align_corners` the first and last elements stay where they are.
+    linearly, or bicubically (Keys, 1981), or by the mean of an `area`. With `align_corners` the first and last elements
+    stay where they are; with `antialias`, what is made smaller counts all elements, as by a wider kernel.
     """
 
     def __init__(
@@ -90,17 +91,20 @@ class Upsample(Module):
         mode: str = "nearest",
         align_corners: bool | None = None,
         recompute_scale_factor: bool | None = None,
+        antialias: bool = False,
     ) -> None:
         super().__init__()
         if (size is None) == (scale_factor is None):
             raise ValueError("Upsample: size or scale_factor is needed, and not both")
-        if mode not in ("nearest", "nearest-exact", *_RANKS):
-            raise ValueError(f"Upsample: mode {mode!r} is not one of nearest, nearest-exact, {', '.join(_RANKS)}")
-        if align_corners is not None and mode.startswith("nearest"):
+        if mode not in (modes := ("nearest", "nearest-exact", "area", *_RANKS)):
+            raise ValueError(f"Upsample: mode {mode!r} is not one of {', '.join(modes)}")
+        if align_corners is not None and mode not in _RANKS:
             raise ValueError(f"Upsample: align_corners means nothing for mode {mode!r}")
+        if antialias and _RANKS.get(mode) != 2:
+            raise ValueError(f"Upsample: antialias is for modes bilinear and bicubic, and mode is {mode!r}")
         self.size, self.mode, self.align_corners = size, mode, align_corners
         self.scale_factor = tuple(scale_factor) if isinstance(scale_factor, list | tuple) else scale_factor
-        self.recompute_scale_factor = recompute_scale_factor
+        self.recompute_scale_factor, self.antialias = recompute_scale_factor, antialias
 
     def forward(self, x: Array) -> Array:
         image = tuple(x.shape[2:])
@@ -117,9 +121,27 @@ class Upsample(Module):
             sizes = tuple([floor(own * scale) for own, scale in zip(image, scales, strict=True)])
             if self.recompute_scale_factor:
                 scales = [size / own for size, own in zip(sizes, image, strict=True)]
+        if self.mode == "area":
+            return tenon.adaptive_avg_pool(x, sizes)
+        along = self._smoothed if self.antialias else self._along
         for axis, (size, scale) in enumerate(zip(sizes, scales, strict=True), start=2):
-            x = self._along(x, axis, size, scale)
+            x = along(x, axis, size, scale)
         return x
+
+    def _smoothed(self, x: Array, axis: int, size: int, scale: float) -> Array:
+        """As Pillow does: the kernel is as wide as the distance of neighbours in the result."""
+        length = x.shape[axis]
+        step = 1 / scale
+        if self.align_corners:
+            step = (length - 1) / (size - 1) if size > 1 else 0.0
+        kernel, radius = (linear, 1) if self.mode == "bilinear" else (cubic(-0.5), 2)
+        wide = max(step, 1.0)
+        center = step * (np.arange(size)[:, None] + 0.5)
+        places = np.arange(length)
+        low, high = np.trunc(center - radius * wide + 0.5), np.trunc(center + radius * wide + 0.5)
+        weights = np.where((places >= low) & (places < high), kernel((places - center + 0.5) / wide), 0.0)
+        weights = (weights / weights.sum(axis=1, keepdims=True)).astype(x.dtype)
+        return tenon.moveaxis(tenon.matmul(tenon.moveaxis(x, axis, -1), weights.T), -1, axis)
 
     def _along(self, x: Array, axis: int, size: int, scale: float) -> Array:
         length, out = x.shape[axis], np.arange(size, dtype=np.float64)

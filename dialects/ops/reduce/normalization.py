@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.irdl import operand_def, opt_operand_def, result_def
 
+from tenon.dialects.definition.keywords import Meaning, cast_first
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
@@ -26,6 +27,7 @@ class SoftmaxOp(KeepsType, AlongAxis, CompositeOp):
 
     name = "tenon.softmax"
     AUTOCAST = "full"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"dtype": cast_first}
     x = operand_def(FLOAT_TENSOR)
     axis = setting(int, default=-1)
     result = result_def(FLOAT_TENSOR)
@@ -51,6 +53,7 @@ class LogSoftmaxOp(KeepsType, AlongAxis, CompositeOp):
 
     name = "tenon.log_softmax"
     AUTOCAST = "full"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"dtype": cast_first}
     x = operand_def(FLOAT_TENSOR)
     axis = setting(int, default=-1)
     result = result_def(FLOAT_TENSOR)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import tenon
 from tenon.dialects.support.suggestion import attribute_hints
-from tenon.nn import activation, images, loss, normalization, pooling
+from tenon.nn import activation as nn_activation
+from tenon.nn import images, loss, normalization, pooling
+from tenon.nn.functional.activations import activation, cosine_similarity, normalize, softmin
 from tenon.nn.functional.adapted import (
     batch_norm,
     conv_transpose1d,
@@ -35,22 +37,24 @@ from tenon.nn.functional.adapted import (
 )
 from tenon.nn.functional.of_modules import of_module
 
-relu, relu6, elu, selu, celu = tenon.relu, tenon.relu6, tenon.elu, tenon.selu, tenon.celu
-gelu, silu, mish, glu = tenon.gelu, tenon.silu, tenon.mish, tenon.glu
-leaky_relu, hardtanh, hardswish, hardshrink = tenon.leaky_relu, tenon.hardtanh, tenon.hardswish, tenon.hardshrink
+relu, relu6, selu = activation("relu"), activation("relu6"), activation("selu")
+silu, mish, hardswish = activation("silu"), activation("mish"), activation("hardswish")
+elu, celu = activation("elu", "alpha"), activation("celu", "alpha")
+leaky_relu, hardtanh = activation("leaky_relu", "negative_slope"), activation("hardtanh", "min_val", "max_val")
+threshold = activation("threshold", "threshold", "value")
+gelu, glu, hardshrink, softshrink, softsign = tenon.gelu, tenon.glu, tenon.hardshrink, tenon.softshrink, tenon.softsign
 sigmoid, logsigmoid, tanh, tanhshrink = tenon.sigmoid, tenon.logsigmoid, tenon.tanh, tenon.tanhshrink
-softsign, softshrink, softmax, log_softmax = tenon.softsign, tenon.softshrink, tenon.softmax, tenon.log_softmax
+softmax, log_softmax = tenon.softmax, tenon.log_softmax
 conv1d, conv2d, conv3d, linear = tenon.conv1d, tenon.conv2d, tenon.conv3d, tenon.linear
-cosine_similarity, normalize, threshold = tenon.cosine_similarity, tenon.normalize, tenon.threshold
 scaled_dot_product_attention = tenon.scaled_dot_product_attention
 
-hardsigmoid = of_module("hardsigmoid", activation.Hardsigmoid)
-softplus = of_module("softplus", activation.Softplus)
-softmin = of_module("softmin", activation.Softmin)
+hardsigmoid = of_module("hardsigmoid", nn_activation.Hardsigmoid, order=("inplace",))
+softplus = of_module("softplus", nn_activation.Softplus)
 
-max_pool1d = of_module("max_pool1d", pooling.MaxPool1d)
-max_pool2d = of_module("max_pool2d", pooling.MaxPool2d)
-max_pool3d = of_module("max_pool3d", pooling.MaxPool3d)
+_WINDOWS = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
+max_pool1d = of_module("max_pool1d", pooling.MaxPool1d, order=_WINDOWS)
+max_pool2d = of_module("max_pool2d", pooling.MaxPool2d, order=_WINDOWS)
+max_pool3d = of_module("max_pool3d", pooling.MaxPool3d, order=_WINDOWS)
 avg_pool1d = of_module("avg_pool1d", pooling.AvgPool1d)
 avg_pool2d = of_module("avg_pool2d", pooling.AvgPool2d)
 avg_pool3d = of_module("avg_pool3d", pooling.AvgPool3d)
@@ -67,33 +71,51 @@ adaptive_max_pool3d = of_module("adaptive_max_pool3d", pooling.AdaptiveMaxPool3d
 local_response_norm = of_module("local_response_norm", normalization.LocalResponseNorm)
 
 interpolate = of_module("interpolate", images.Upsample)
+upsample = of_module("upsample", images.Upsample, order=("size", "scale_factor", "mode", "align_corners"))
 pixel_shuffle = of_module("pixel_shuffle", images.PixelShuffle)
 pixel_unshuffle = of_module("pixel_unshuffle", images.PixelUnshuffle)
 channel_shuffle = of_module("channel_shuffle", images.ChannelShuffle)
 fold = of_module("fold", images.Fold)
 unfold = of_module("unfold", images.Unfold)
 
+_FORMER = ("size_average", "reduce", "reduction")
 _PAIR = ("input", "target")
-l1_loss = of_module("l1_loss", loss.L1Loss, _PAIR)
-mse_loss = of_module("mse_loss", loss.MSELoss, _PAIR)
-smooth_l1_loss = of_module("smooth_l1_loss", loss.SmoothL1Loss, _PAIR)
-huber_loss = of_module("huber_loss", loss.HuberLoss, _PAIR)
-cross_entropy = of_module("cross_entropy", loss.CrossEntropyLoss, _PAIR)
-nll_loss = of_module("nll_loss", loss.NLLLoss, _PAIR)
-binary_cross_entropy = of_module("binary_cross_entropy", loss.BCELoss, _PAIR)
-binary_cross_entropy_with_logits = of_module("binary_cross_entropy_with_logits", loss.BCEWithLogitsLoss, _PAIR)
-kl_div = of_module("kl_div", loss.KLDivLoss, _PAIR)
-poisson_nll_loss = of_module("poisson_nll_loss", loss.PoissonNLLLoss, _PAIR)
-gaussian_nll_loss = of_module("gaussian_nll_loss", loss.GaussianNLLLoss, (*_PAIR, "var"))
-hinge_embedding_loss = of_module("hinge_embedding_loss", loss.HingeEmbeddingLoss, _PAIR)
-soft_margin_loss = of_module("soft_margin_loss", loss.SoftMarginLoss, _PAIR)
-multi_margin_loss = of_module("multi_margin_loss", loss.MultiMarginLoss, _PAIR)
-multilabel_margin_loss = of_module("multilabel_margin_loss", loss.MultiLabelMarginLoss, _PAIR)
-multilabel_soft_margin_loss = of_module("multilabel_soft_margin_loss", loss.MultiLabelSoftMarginLoss, _PAIR)
+l1_loss = of_module("l1_loss", loss.L1Loss, _PAIR, _FORMER)
+mse_loss = of_module("mse_loss", loss.MSELoss, _PAIR, _FORMER)
+smooth_l1_loss = of_module("smooth_l1_loss", loss.SmoothL1Loss, _PAIR, (*_FORMER, "beta"))
+huber_loss = of_module("huber_loss", loss.HuberLoss, _PAIR, ("reduction", "delta"))
+cross_entropy = of_module(
+    "cross_entropy",
+    loss.CrossEntropyLoss,
+    _PAIR,
+    ("weight", "size_average", "ignore_index", "reduce", "reduction", "label_smoothing"),
+)
+nll_loss = of_module("nll_loss", loss.NLLLoss, _PAIR, ("weight", "size_average", "ignore_index", "reduce", "reduction"))
+binary_cross_entropy = of_module("binary_cross_entropy", loss.BCELoss, _PAIR, ("weight", *_FORMER))
+binary_cross_entropy_with_logits = of_module(
+    "binary_cross_entropy_with_logits", loss.BCEWithLogitsLoss, _PAIR, ("weight", *_FORMER, "pos_weight")
+)
+kl_div = of_module("kl_div", loss.KLDivLoss, _PAIR, (*_FORMER, "log_target"))
+poisson_nll_loss = of_module(
+    "poisson_nll_loss", loss.PoissonNLLLoss, _PAIR, ("log_input", "full", "size_average", "eps", "reduce", "reduction")
+)
+gaussian_nll_loss = of_module("gaussian_nll_loss", loss.GaussianNLLLoss, (*_PAIR, "var"), ("full", "eps", "reduction"))
+hinge_embedding_loss = of_module("hinge_embedding_loss", loss.HingeEmbeddingLoss, _PAIR, ("margin", *_FORMER))
+soft_margin_loss = of_module("soft_margin_loss", loss.SoftMarginLoss, _PAIR, _FORMER)
+multi_margin_loss = of_module("multi_margin_loss", loss.MultiMarginLoss, _PAIR, ("p", "margin", "weight", *_FORMER))
+multilabel_margin_loss = of_module("multilabel_margin_loss", loss.MultiLabelMarginLoss, _PAIR, _FORMER)
+multilabel_soft_margin_loss = of_module(
+    "multilabel_soft_margin_loss", loss.MultiLabelSoftMarginLoss, _PAIR, ("weight", *_FORMER)
+)
 _TWO = ("input1", "input2", "target")
-cosine_embedding_loss = of_module("cosine_embedding_loss", loss.CosineEmbeddingLoss, _TWO)
-margin_ranking_loss = of_module("margin_ranking_loss", loss.MarginRankingLoss, _TWO)
-triplet_margin_loss = of_module("triplet_margin_loss", loss.TripletMarginLoss, ("anchor", "positive", "negative"))
+cosine_embedding_loss = of_module("cosine_embedding_loss", loss.CosineEmbeddingLoss, _TWO, ("margin", *_FORMER))
+margin_ranking_loss = of_module("margin_ranking_loss", loss.MarginRankingLoss, _TWO, ("margin", *_FORMER))
+triplet_margin_loss = of_module(
+    "triplet_margin_loss",
+    loss.TripletMarginLoss,
+    ("anchor", "positive", "negative"),
+    ("margin", "p", "eps", "swap", *_FORMER),
+)
 triplet_margin_with_distance_loss = of_module(
     "triplet_margin_with_distance_loss", loss.TripletMarginWithDistanceLoss, ("anchor", "positive", "negative")
 )
@@ -106,7 +128,6 @@ if not TYPE_CHECKING:
         {
             "embedding_bag": "write nn.EmbeddingBag",
             "multi_head_attention_forward": "write nn.MultiheadAttention",
-            "upsample": "write interpolate",
             "grid_sample": "write tenon.grid_sample",
             "affine_grid": "write the products of matrices, and tenon.grid_sample",
             "alpha_dropout": "write nn.AlphaDropout",
@@ -213,4 +234,5 @@ __all__ = [
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
     "unfold",
+    "upsample",
 ]

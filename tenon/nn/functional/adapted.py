@@ -16,11 +16,25 @@ from tenon.nn.linear import check_places
 from tenon.seeds import new_key
 
 
-def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
     """The rows of `weight` (n, d) at the places `input`, integers of any shape: (..., d).
 
-    With `padding_idx`, that row has no gradient. Raises `IndexError` for a place outside of `weight` that is known.
+    With `padding_idx`, that row has no gradient. Gradients are whole arrays, whatever `sparse` says. Raises
+    `IndexError` for a place outside of `weight` that is known, and `ValueError` for `max_norm`, which changes
+    `weight`, and for `scale_grad_by_freq`.
     """
+    if max_norm is not None or scale_grad_by_freq:
+        name = "scale_grad_by_freq" if max_norm is None else "max_norm"
+        instead = "scale the gradient" if max_norm is None else "scale the rows of weight before"
+        raise ValueError(f"embedding: there is no {name}; {instead}")
     check_places("embedding", input, weight.shape[0])
     if padding_idx is not None:
         place = padding_idx % weight.shape[0]
