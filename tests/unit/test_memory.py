@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import tenon
-from tenon.lowering.buffers.memory_plan import Lifetime, plan_memory
+from tenon.lowering.buffers.memory_plan import Lifetime, _Placing, plan_memory
 from tenon.runtime.lower import machine
 
 
@@ -66,6 +66,20 @@ def test_planning_is_tried_again_where_the_largest_first_wastes_memory():
     plan = plan_memory(lifetimes)
     assert not plan.conflicts()
     assert plan.peak_bytes == plan.lower_bound
+
+
+def test_planning_is_not_tried_again_for_a_hundredth_of_the_memory(monkeypatch):
+    needed = [(4, 1, 3), (4, 3, 6), (1, 3, 4), (5, 0, 1), (2, 4, 8), (5, 6, 9), (3, 1, 4)]
+    lifetimes = [Lifetime("", 64 * size, first, last) for size, first, last in needed]
+    placed, wasted = [], plan_memory(lifetimes, 1)
+    always = Lifetime("", 100 * wasted.peak_bytes, 0, 9)
+    place = _Placing.placed
+    monkeypatch.setattr(_Placing, "placed", lambda self, order: placed.append(order) or place(self, order))
+    plan = plan_memory([*lifetimes, always], 1)
+    assert len(placed) == 1
+    assert plan.lower_bound < plan.peak_bytes < 1.01 * plan.lower_bound
+    plan_memory(lifetimes, 1)
+    assert len(placed) > 2
 
 
 def test_norms_and_their_gradients_keep_nothing():
