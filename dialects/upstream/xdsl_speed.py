@@ -6,33 +6,24 @@
 - What an op, a block or a value has beside it is read by a getter of C, where xDSL has one of Python.
 - Whether an op, a value or an attribute is of a class is asked of `type`, not of `abc`, which looks for classes that
   were registered as another's: nobody registers any of these.
-- An op is made without generators, without successors where it has none; its defaults are found once for each class.
-- That an attribute is of a kind that may be is asked once for each class.
+- Ops and attributes are made as `xdsl_making` says.
 - The ops of a block are given by a generator and counted in one loop; those inside an op without an iterator, a
   generator and two calls for each. The next op is asked for before one is given, as in xDSL.
 - Whether an op contains the block that it is put into is asked of those with regions.
 - The shape of a type of tensors, memrefs or vectors is a tuple that is made once, and so are its hash and the numbers
   of an array: ops with several lists of operands ask one for their lengths whenever one of these is named.
-- Arrays of the same integers are one, which is checked and packed once.
-- The shape of a memref is made an array unless it is one; in xDSL a constraint is made each time to ask that.
 """
 
 from __future__ import annotations
 
 from abc import ABCMeta
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Generator, Iterator
 from operator import attrgetter
 from typing import Any, Protocol, cast
 
 from xdsl.dialects.builtin import (
-    UNKNOWN_LOC,
-    ArrayAttr,
     DenseArrayBase,
-    IntAttr,
-    IntegerType,
     MemRefType,
-    NoneAttr,
     TensorType,
     VectorType,
 )
@@ -40,17 +31,17 @@ from xdsl.ir import (
     Attribute,
     Block,
     BlockArgument,
-    Data,
     Operation,
     OpResult,
-    ParametrizedAttribute,
     Region,
     SSAValue,
     Use,
 )
 from xdsl.ir.core import BlockOps, OpOperands, SSAValues
-from xdsl.irdl import IRDLOperation, OptionalDef
+from xdsl.irdl import IRDLOperation
 from xdsl.irdl.operations import BeforeVariadicSingleAccessor, VarIRConstruct, get_op_constructs
+
+from tenon.dialects.upstream.xdsl_making import MAKING
 
 _IRNode = Operation.__bases__[0]
 _attach_in_xdsl = Block._attach_op  # pyright: ignore[reportPrivateUsage]
@@ -63,10 +54,7 @@ _SHAPE = "_shape_as_tuple"
 _VALUES = "_values_as_tuple"
 """The same of the numbers of an array."""
 _values_in_xdsl: Any = vars(DenseArrayBase)["get_values"]
-_array_in_xdsl: Any = DenseArrayBase.from_list
-_make_parametrized: Any = ParametrizedAttribute.__init__
 _SHAPED = (TensorType, MemRefType, VectorType)
-_NOTHING = NoneAttr()
 _HASH = "_hash_in_process"
 """Where one keeps its hash. That of a text is another one in each process."""
 
@@ -107,59 +95,6 @@ def _named(accessor: Any, op: Any, kind: type[Operation] | None = None) -> Any:
     construct = accessor.construct
     values = op._operands if construct is _OPERAND else get_op_constructs(op, construct)
     return values[accessor.idx]
-
-
-def _make_operation(
-    op: Any,
-    *,
-    operands: Sequence[SSAValue] = (),
-    result_types: Sequence[Attribute] = (),
-    properties: Mapping[str, Attribute] = {},
-    attributes: Mapping[str, Attribute] = {},
-    location: Any = None,
-    successors: Sequence[Block] = (),
-    regions: Sequence[Region] = (),
-) -> None:
-    super(Operation, op).__init__()
-    op._operands = values = SSAValues(operands)
-    op._operand_uses = uses = tuple([Use(op, number) for number in range(len(values))])
-    for value, use in zip(values, uses, strict=True):
-        value.add_use(use)
-    op.results = SSAValues([OpResult(type_, op, number) for number, type_ in enumerate(result_types)])
-    op.properties = dict(properties)
-    op.attributes = dict(attributes)
-    op.location = UNKNOWN_LOC if location is None else location
-    if successors:
-        op.successors = list(successors)
-    op.regions = ()
-    for region in regions:
-        op.add_region(region)
-    op.__post_init__()
-
-
-@cache
-def _defaults(kind: type[IRDLOperation]) -> tuple[list[tuple[str, Attribute]], list[tuple[str, Attribute]]]:
-    """The properties and attributes that ops of a class have where they are not given."""
-    definition = kind.get_irdl_definition()
-    both = (definition.properties, definition.attributes)
-    properties, attributes = (
-        [
-            (name, given.default_value)
-            for name, given in defined.items()
-            if not isinstance(given, OptionalDef) and given.default_value is not None
-        ]
-        for defined in both
-    )
-    return properties, attributes
-
-
-def _fill_in(op: IRDLOperation) -> None:
-    properties, attributes = _defaults(type(op))
-    for name, default in properties:
-        op.properties.setdefault(name, default)
-    for name, default in attributes:
-        op.attributes.setdefault(name, default)
-    super(IRDLOperation, op).__post_init__()
 
 
 def _following(op: Any) -> Generator[Operation]:
@@ -210,17 +145,6 @@ def _attach(block: Block, op: Operation) -> None:
         op.parent = block
 
 
-@cache
-def _may_be(kind: type[Attribute]) -> bool:
-    return issubclass(kind, Data | ParametrizedAttribute)
-
-
-def _check_attribute(attribute: Attribute) -> None:
-    attribute._verify()  # pyright: ignore[reportPrivateUsage]
-    if not _may_be(type(attribute)):
-        raise TypeError("Attributes should only be Data or ParametrizedAttribute")
-
-
 def _shape(type_: Any) -> tuple[int, ...]:
     known = vars(type_)
     shape = known.get(_SHAPE)
@@ -237,18 +161,6 @@ def _values(array: Any) -> tuple[Any, ...]:
     return values
 
 
-@lru_cache(4096)
-def _array_of_integers(element: IntegerType, data: tuple[int, ...]) -> Any:
-    return _array_in_xdsl(element, data)
-
-
-def _array(element: Any, data: Sequence[Any]) -> Any:
-    # 1.0 and `True` are equal to 1, and -0.0 is to 0.0
-    if isinstance(element, IntegerType) and set(map(type, data)) == {int}:
-        return _array_of_integers(element, tuple(data))
-    return _array_in_xdsl(element, data)
-
-
 def _hash_once(kind: Any) -> Any:
     """What gives the hash of a type of class `kind`."""
     hash_in_xdsl = vars(kind)["__hash__"]
@@ -261,14 +173,6 @@ def _hash_once(kind: Any) -> Any:
         return found
 
     return hash_of
-
-
-def _make_memref(
-    type_: Any, element_type: Any, shape: Any, layout: Any = _NOTHING, memory_space: Any = _NOTHING
-) -> None:
-    if not isinstance(shape, ArrayAttr):
-        shape = ArrayAttr([IntAttr(size) if isinstance(size, int) else size for size in shape])
-    _make_parametrized(type_, shape, element_type, layout, memory_space)
 
 
 def _without_hash(type_: Any) -> dict[str, Any]:
@@ -287,6 +191,7 @@ def speed_up_xdsl() -> None:
     """Install these; doing so again changes nothing."""
     identity = {"__hash__": object.__hash__, "__eq__": object.__eq__}
     replaced: tuple[tuple[type, dict[str, Any]], ...] = (
+        *MAKING,
         *((kind, identity) for kind in (_IRNode, IRDLOperation, SSAValue, Use)),
         (SSAValues, {"__getitem__": _value_at}),
         (SSAValue, {"type": property(attrgetter("_type"))}),
@@ -294,7 +199,6 @@ def speed_up_xdsl() -> None:
         (Operation, {"operands": Operation.operands.getter(_operands)}),
         (DenseArrayBase, {"get_values": _values}),
         (BeforeVariadicSingleAccessor, {"__get__": _named}),
-        (Operation, {"__init__": _make_operation}),
         (Operation, {"walk": _walk}),
         (Operation, _getters("next_op", "prev_op")),
         (Block, _getters("args", "first_op", "last_op", "next_block")),
@@ -304,10 +208,6 @@ def speed_up_xdsl() -> None:
         (BlockArgument, {"owner": property(attrgetter("block"))}),
         (BlockOps, {"__iter__": _iterate, "__len__": _count}),
         (Block, {"_attach_op": _attach}),
-        (IRDLOperation, {"__post_init__": _fill_in}),
-        (Attribute, {"__post_init__": _check_attribute}),
-        (DenseArrayBase, {"from_list": staticmethod(_array)}),
-        (MemRefType, {"__init__": _make_memref}),
         *((kind, {"get_shape": _shape, "__getstate__": _without_hash, "__hash__": _HASHES[kind]}) for kind in _SHAPED),
     )
     for kind, methods in replaced:

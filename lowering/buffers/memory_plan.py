@@ -122,7 +122,7 @@ def plan_memory(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> Me
 _ATTEMPTS = 32
 """How often to try for less memory."""
 _NOTICEABLE = 50
-"""The share of memory that is worth trying for: an attempt at hundreds of buffers takes as long as lowering a kernel."""
+"""The share of the memory that is worth trying for: each attempt takes milliseconds where there are many buffers."""
 
 _Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 _ENDLESS = np.iinfo(np.int64).max
