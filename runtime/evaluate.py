@@ -28,19 +28,21 @@ from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.ops.contract.one_program import install_compiler
 from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.dialects.support.plain_arrays import device_for
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import AnyTensor, array_type, element_of, i64, numpy_dtype, shape_of, tensor_type
-from tenon.runtime.arguments.arguments import Parameters, Static, as_array
+from tenon.runtime.arguments.arguments import Parameters, Static
 from tenon.runtime.arguments.interface import EmptySizeError, SizeMismatchError
 from tenon.runtime.arguments.orders import Orders, orders_of
 from tenon.runtime.arguments.outputs import leaves_of, sharing
-from tenon.runtime.arguments.tree import flatten, paths, register_constant, tell_by_identity, unflatten
+from tenon.runtime.arguments.tree import flatten, paths, register_constant, tell_by_identity
 from tenon.runtime.call.callable_class import native_class
 from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.call.layout import ANY_PRECISION
 from tenon.runtime.call.steps import IndescribableError, numbers_read_as
 from tenon.runtime.call.tensors import call_on_tensors
+from tenon.runtime.cuda.arrays import as_data, taken
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.jit import jit
 from tenon.runtime.knobs import knobs
@@ -109,7 +111,7 @@ def evaluate(cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, A
         if face is not None:
             return face(cls, operands, settings)
     _, compiled, arrays, _, _ = _compiled(cls, operands, settings)
-    return unflatten(compiled.result, compiled.executable.run(arrays))
+    return compiled.launch(arrays)
 
 
 def _compiled(
@@ -118,14 +120,17 @@ def _compiled(
     """What runs op `cls` on such operands, with what tells it from others, the operands as its arrays, which of them it
     takes as they lie in memory, and the native calls that it serves until it is asked for again (-1: all)."""
     known = cls.known_settings(settings)
+    device = device_for(flat(operands))
+    if device != "cpu":  # dtypes are asked for before operands are arrays
+        operands = map_grouped(taken, operands)
     low = lowered(cls, operands)
     grouped = _arrays(cls, operands, low)
     arrays = flat(grouped)
-    orders = orders_of(arrays, least=_READ_IN_PLACE)
+    orders = orders_of(arrays, least=_READ_IN_PLACE) if device == "cpu" else {}
     groups = tuple([len(o) if isinstance(o, tuple) else o is None for o in grouped])
     signature = tuple([(array.dtype, array.shape) for array in arrays])
     # What other settings gave is not meant, nor what was made before an op was defined again.
-    meant = knobs.interpret, knobs.code_settings, generation()
+    meant = device, knobs.interpret, knobs.code_settings, generation()
     key = (cls, groups, known.identity, low, signature, *meant, *orders.items())
     compiled = _COMPILED.get(key)
     if compiled is None:
@@ -134,10 +139,10 @@ def _compiled(
 
         def program(types: Sequence[AnyTensor], orders: Orders) -> Compiled:
             traced = trace(lambda args, _: cls.apply(*args, **settings), structure, arrays, types, names, orders=orders)
-            return Traced(traced.module, traced.result, "cpu", cls.name.rpartition(".")[2]).compile()
+            return Traced(traced.module, traced.result, device, cls.name.rpartition(".")[2]).compile()
 
         types = [array_type(array) for array in arrays]
-        if not knobs.interpret:
+        if not knobs.interpret and device == "cpu":
             # What lies in another order is copied: that takes less than to compile for sizes that may not come again.
             sized = _with_names(types)
             kind = (*key[:4], sized, *meant)
@@ -183,7 +188,7 @@ def _arrays(cls: type[TensorOp], operands: Sequence[Any], low: Attribute | None)
             if isinstance(value, bool) and element == i64:
                 return np.asarray(value)  # what ops of truth values give may depend on that there are no others
             return np.asarray(adopted(value, element, where), numpy_dtype(element))
-        return as_array(value, where)
+        return as_data(value, where)
 
     return map_grouped(convert, operands)
 

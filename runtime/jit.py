@@ -6,14 +6,14 @@ import copy
 import functools
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tenon.dialects.definition.autocast import autocast_element, precision
 from tenon.dialects.definition.registry import generation, watch_generation
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.forking import new_lock
-from tenon.dialects.support.plain_arrays import elements_of
+from tenon.dialects.support.plain_arrays import device_for, elements_of
 from tenon.dialects.support.suggestion import hints_keywords
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import UndecidedSizeError
@@ -72,22 +72,21 @@ class JitFunction(NativeCalls):
         function: Callable[..., Any],
         static: Sequence[str] | str,
         donated: Sequence[str] | str,
-        device: str,
+        device: str | None = None,
         dynamic: Mapping[str, DynamicAxes] | None = None,
         schedule: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         if not callable(function):
             raise TypeError(f"jit: a {type(function).__name__} cannot be called")
-        checked_device(device, "jit: ")
+        self.device = "cpu" if device is None else checked_device(device, "jit: ")
         check_holds_no_arrays(function)
         self.__module__, self.__qualname__ = type(self).__module__, type(self).__qualname__
         # not what the function keeps for itself: that of an op has native calls of its own
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self._settings = (static, donated, device, dynamic, schedule)
-        self._schedule = checked_schedule(schedule, device)
-        self.device = device
-        self.parameters = Parameters(function, static, donated, _taken_on(device))
+        self._schedule = checked_schedule(schedule, self.device)
+        self.parameters = Parameters(function, static, donated, _taken_on(self.device))
         self.name = self.parameters.name
         self._compiled = Programs[Compiled]()
         self._lock = new_lock()
@@ -96,14 +95,25 @@ class JitFunction(NativeCalls):
         self._dynamic = DynamicDimensions(self.name, dynamic) if dynamic else None
         self._frozen = NONE
         self._device_calls = DeviceCalls()
+        self._follower: JitFunction | None = None
         self.recorded: Any = None
         """What the tape keeps of calls on tensors; it goes when the function does."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether it runs on the CPU, its arguments are arrays of known sizes, and it leaves them as they are."""
-        static, donated, device, dynamic, _ = self._settings
-        return device == "cpu" and not (static or donated or dynamic) and self._frozen is NONE
+        """Whether its arguments are arrays of known sizes, and it leaves them as they are."""
+        static, donated, _, dynamic, _ = self._settings
+        return not (static or donated or dynamic) and self._frozen is NONE
+
+    def for_data(self, leaves: Iterable[Any]) -> JitFunction:
+        """The function for a call with such data: it itself, or, where no device was said and some are on a GPU, one
+        that runs there."""
+        static, donated, device, dynamic, schedule = self._settings
+        if device is not None or device_for(leaves) == "cpu":
+            return self
+        if self._follower is None:
+            self._follower = _made_again(self, (static, donated, "cuda", dynamic, schedule), self._frozen)
+        return self._follower
 
     def freeze(self, /, *args: Any, **kwargs: Any) -> JitFunction:
         """The function with its first arguments, and those named, given once and for all: `jit(f).freeze(params)(x)`.
@@ -119,7 +129,7 @@ class JitFunction(NativeCalls):
         made = copy.copy(self)
         made._frozen = FrozenArguments.of(self.parameters, args, kwargs)
         made._compiled, made._lock, made._described, made.recorded = Programs(), new_lock(), {}, None
-        made._device_calls = DeviceCalls()
+        made._device_calls, made._follower = DeviceCalls(), None
         return made
 
     @shows_user_frames
@@ -145,6 +155,8 @@ class JitFunction(NativeCalls):
             return face(self, args, kwargs)
         out = kwargs.pop("out", None) if "out" in kwargs and self.parameters.take_out else None
         leaves, structure = self.parameters.take_apart(args, kwargs)
+        if (other := self.for_data(leaves)) is not self:
+            return other(*call[0], **call[1])
         ran = None if self._dynamic is None else self._run_for_all_sizes(self._dynamic, leaves, structure, out)
         if ran is None:
             orders = self._orders(leaves, structure)
@@ -340,7 +352,7 @@ def jit(
     *,
     static: Sequence[str] | str = (),
     donate: Sequence[str] | str = (),
-    device: str = "cpu",
+    device: str | None = None,
     dynamic: Mapping[str, DynamicAxes] | None = None,
     schedule: Mapping[str, Sequence[str]] | None = None,
 ) -> Any:
@@ -350,10 +362,12 @@ def jit(
     and returns it; they must be contiguous and share no memory with anything else in the call.
 
     `static` names arguments that are taken as Python values; `donate` names arguments whose memory the results may take
-    over: do not use them after the call, which is an error (`RuntimeError`) where Tenon is given their arrays. `device`
-    is `"cpu"`; `"cuda"`, the GPU that arguments are on, or else CuPy's current one; or `"cuda:1"`, that GPU. A function
-    on a GPU takes arrays there, of CuPy and of all that has `__cuda_array_interface__` or DLPack, and copies of arrays
-    of the host; it works on CuPy's current stream and gives CuPy arrays (`docs/gpu-programs.md`).
+    over: do not use them after the call, which is an error (`RuntimeError`) where Tenon is given their arrays.
+
+    `device` is `"cpu"`; `"cuda"`, the GPU that arguments are on, or else CuPy's current one; or `"cuda:1"`, that GPU.
+    Without one, calls run where their arguments are. A function on a GPU takes arrays there, of CuPy and of all that
+    has `__cuda_array_interface__` or DLPack, and copies of arrays of the host; it works on CuPy's current stream and
+    gives CuPy arrays (`docs/gpu-programs.md`).
 
     `dynamic` names dimensions that may have any size, so that one program serves all: `{"x": ("n", None)}`, with
     `None` for a dimension that is compiled for, or `{"x": {0: "n"}}`. Dimensions of one name must be equal in a call.

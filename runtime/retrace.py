@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.support.forking import cached_property
+from tenon.dialects.support.plain_arrays import copied, device_for
 from tenon.dialects.types.types import array_type
-from tenon.runtime.arguments.arguments import Parameters, as_array, is_array
+from tenon.runtime.arguments.arguments import Parameters, is_array
 from tenon.runtime.arguments.tree import unflatten
+from tenon.runtime.cuda.arrays import as_data
 from tenon.runtime.executables import executable
 from tenon.runtime.python_state import collection_paused
 from tenon.runtime.store.module_digest import digest
@@ -39,7 +40,7 @@ class TracedCall:
         leaves, structure = parameters.take_apart(args, dict(kwargs))
         names = parameters.leaf_names(structure)
         arrays = [
-            as_array(leaf, f"{self.name}: argument {name}") if is_array(leaf) else None
+            as_data(leaf, f"{self.name}: argument {name}") if is_array(leaf) else None
             for leaf, name in zip(leaves, names, strict=True)
         ]
         types = [None if array is None else array_type(array) for array in arrays]
@@ -47,7 +48,7 @@ class TracedCall:
         with collection_paused():
             self._trace = trace(parameters.call, structure, leaves, types, names, captures=captures)
         given = [array for array in arrays if array is not None]
-        self._arrays = [*([np.array(array, order="C") for array in given] if holds else given), *captures.arrays]
+        self._arrays = [*([copied(array) for array in given] if holds else given), *captures.arrays]
 
     @property
     def module(self) -> ModuleOp:
@@ -61,7 +62,7 @@ class TracedCall:
 
     def run(self, first: Sequence[Any] = ()) -> Any:
         """The result, with `first` in the place of as many arguments."""
-        made = executable(self.module, "cpu", self.name, self.digest)
+        made = executable(self.module, device_for(self._arrays), self.name, self.digest)
         return unflatten(self._trace.result, made.run([*first, *self._arrays[len(first) :]]))
 
 

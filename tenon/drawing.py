@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from tenon.dialects.definition.both_faces import check_cpu
 from tenon.dialects.definition.value import TracedValueError, Value
+from tenon.dialects.support.plain_arrays import elements_of
 from tenon.dialects.types.shapes import check_count, check_sizes
 from tenon.eager.modes import is_traced
 from tenon.eager.tensor import Tensor
+from tenon.runtime.cuda.arrays import place_of
+from tenon.runtime.cuda.names import checked_device
 from tenon.seeds import Seed, generator_of
 
 
@@ -25,11 +27,6 @@ def _generator(function: str, given: Seed, instead: str = "random_uniform") -> n
             f"write tenon.{instead}(key, ...), with the key as an argument"
         )
     return generator_of(given)
-
-
-def _check(device: Any) -> None:
-    if device is not None:
-        check_cpu(device)
 
 
 def _shape(function: str, sizes: tuple[Any, ...], size: Any) -> tuple[int, ...]:
@@ -44,8 +41,8 @@ def _shape(function: str, sizes: tuple[Any, ...], size: Any) -> tuple[int, ...]:
     return found
 
 
-def _made(numbers: Any, dtype: object, requires_grad: bool) -> Tensor:
-    return Tensor(np.asarray(numbers), dtype=dtype, requires_grad=requires_grad)
+def _made(numbers: Any, dtype: object, device: Any = None, requires_grad: bool = False) -> Tensor:
+    return Tensor(np.asarray(numbers), dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def rand(
@@ -57,9 +54,8 @@ def rand(
     requires_grad: bool = False,
 ) -> Tensor:
     """Numbers uniform in [0, 1), of a shape given by sizes or one tuple of them."""
-    _check(device)
     shape = _shape("rand", sizes, size)
-    return _made(_generator("rand", generator).random(shape), dtype, requires_grad)
+    return _made(_generator("rand", generator).random(shape), dtype, device, requires_grad)
 
 
 def randn(
@@ -71,17 +67,15 @@ def randn(
     requires_grad: bool = False,
 ) -> Tensor:
     """Numbers of the normal distribution of mean 0 and variance 1, of a shape given by sizes or one tuple of them."""
-    _check(device)
     shape = _shape("randn", sizes, size)
     drawn = _generator("randn", generator, "random_normal").standard_normal(shape)
-    return _made(drawn, dtype, requires_grad)
+    return _made(drawn, dtype, device, requires_grad)
 
 
 def randint(
     low: int, high: Any = None, size: Any = None, *, dtype: object = "i64", generator: Seed = None, device: Any = None
 ) -> Tensor:
     """Integers of [low, high), of shape `size`; with two arguments, of [0, low)."""
-    _check(device)
     if size is None:
         low, high, size = 0, low, high
     if size is None:
@@ -89,14 +83,13 @@ def randint(
     shape = _shape("randint", (), size)
     if low >= high:
         raise ValueError(f"tenon.randint: low is {low} and high is {high}, which no integers are between")
-    return _made(_generator("randint", generator, "random_integers").integers(low, high, shape), dtype, False)
+    return _made(_generator("randint", generator, "random_integers").integers(low, high, shape), dtype, device)
 
 
 def randperm(count: int, *, dtype: object = "i64", generator: Seed = None, device: Any = None) -> Tensor:
     """The integers from 0 to before `count`, in any order."""
-    _check(device)
     check_count("tenon.randperm", "count", count)
-    return _made(_generator("randperm", generator, "random_permutation").permutation(count), dtype, False)
+    return _made(_generator("randperm", generator, "random_permutation").permutation(count), dtype, device)
 
 
 def rand_like(x: Any, *, dtype: object = None, generator: Seed = None, requires_grad: bool = False) -> Tensor:
@@ -105,6 +98,7 @@ def rand_like(x: Any, *, dtype: object = None, generator: Seed = None, requires_
         tuple(x.shape),
         dtype=x.dtype if dtype is None else dtype,
         generator=_known("rand_like", x, generator),
+        device=place_of(elements_of(x)),
         requires_grad=requires_grad,
     )
 
@@ -113,7 +107,11 @@ def randn_like(x: Any, *, dtype: object = None, generator: Seed = None, requires
     """Numbers of the normal distribution of mean 0 and variance 1, of the shape of `x`, and of its dtype by default."""
     given = _known("randn_like", x, generator, "random_normal")
     return randn(
-        tuple(x.shape), dtype=x.dtype if dtype is None else dtype, generator=given, requires_grad=requires_grad
+        tuple(x.shape),
+        dtype=x.dtype if dtype is None else dtype,
+        generator=given,
+        device=place_of(elements_of(x)),
+        requires_grad=requires_grad,
     )
 
 
@@ -128,7 +126,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Seed
     mean, std = np.asarray(mean), np.asarray(std)
     shape = np.broadcast_shapes(mean.shape, std.shape) if size is None else _shape("normal", (), size)
     drawn = _generator("normal", generator, "random_normal").normal(mean, std, shape)
-    return _made(drawn, "f64" if np.float64 in (mean.dtype, std.dtype) and size is None else "f32", False)
+    return _made(drawn, "f64" if np.float64 in (mean.dtype, std.dtype) and size is None else "f32")
 
 
 def bernoulli(p: Any, *, generator: Seed = None) -> Tensor:
@@ -137,7 +135,7 @@ def bernoulli(p: Any, *, generator: Seed = None) -> Tensor:
     if p.size and not ((p >= 0) & (p <= 1)).all():
         raise ValueError("tenon.bernoulli: p has an element that is outside of [0, 1]")
     drawn = _generator("bernoulli", generator, "random_bernoulli").random(p.shape)
-    return _made(drawn < p, p.dtype if p.dtype.kind == "f" else "f32", False)
+    return _made(drawn < p, p.dtype if p.dtype.kind == "f" else "f32")
 
 
 def multinomial(weights: Any, num_samples: int, replacement: bool = False, *, generator: Seed = None) -> Tensor:
@@ -157,13 +155,12 @@ def multinomial(weights: Any, num_samples: int, replacement: bool = False, *, ge
     draws = _generator("multinomial", generator, "random_categorical")
     rows = np.atleast_2d(given / given.sum(-1, keepdims=True))
     found = np.stack([draws.choice(rows.shape[1], num_samples, replacement, row) for row in rows])
-    return _made(found[0] if given.ndim == 1 else found, "i64", False)
+    return _made(found[0] if given.ndim == 1 else found, "i64")
 
 
 def device(name: Any = "cpu", index: int | None = None) -> str:
-    """The name of a device, as tensors have it: `"cpu"`. Raises for others, which no tensor is on."""
-    check_cpu(name)
-    return "cpu"
+    """The name of a device: `"cpu"`, `"cuda"`, or `"cuda:1"`. Raises `ValueError` for another one."""
+    return checked_device(f"cuda:{name}" if isinstance(name, int) else name if index is None else f"{name}:{index}")
 
 
 def from_numpy(array: Any) -> Tensor:

@@ -15,8 +15,9 @@ from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.support.user_traceback import call_user, shows_user_frames
 from tenon.dialects.types.types import element_type, is_float
 from tenon.passes.transform.differentiate import gradients
-from tenon.runtime.arguments.arguments import Parameters, as_array, face_of, is_array, traced_face_of
+from tenon.runtime.arguments.arguments import Parameters, face_of, is_array, traced_face_of
 from tenon.runtime.arguments.tree import Structure, describe, flatten, paths, unflatten
+from tenon.runtime.cuda.arrays import as_data
 from tenon.runtime.retrace import TracedCall, TracedFunction
 from tenon.runtime.tracing.trace import traced
 from tenon.runtime.tracing.watch import watch
@@ -237,7 +238,7 @@ def _check_floats(tree: Any, like: Any, what: str) -> None:
 
 def _seeds(tree: Any, like: Sequence[Any], structure: Structure, what: str) -> list[Any]:
     """As `_matching`, outside of a trace: arrays, and where `like` is no float what is there."""
-    found = _fitting(tree, like, structure, what, lambda leaf: as_array(leaf, what))
+    found = _fitting(tree, like, structure, what, lambda leaf: as_data(leaf, what))
     return [v if seed is None else seed.astype(v.dtype) for v, seed in zip(like, found, strict=True)]
 
 

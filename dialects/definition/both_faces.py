@@ -85,7 +85,10 @@ def check_cpu(given: Any) -> None:
     """Raise unless a device is the CPU."""
     name = str(given).partition(":")[0]
     if name == "cuda":
-        raise NotImplementedError("tensors are in the memory of the CPU; functions run on a GPU by jit(device='cuda')")
+        raise NotImplementedError(
+            "what a traced function computes is where the function runs: write tenon.jit(f, device='cuda'); functions "
+            "of tenon.trace run on the CPU"
+        )
     if name != "cpu":
         raise ValueError(f"device is {given!r} where 'cpu' is needed")
 
@@ -182,7 +185,7 @@ class BothFaces:
 
     @property
     def is_cuda(self) -> bool:
-        """False: tensors are in the memory of the CPU."""
+        """False: a traced value is where `jit` puts the function."""
         return False
 
     def is_floating_point(self) -> Any:
@@ -275,18 +278,24 @@ class BothFaces:
         """The elements converted to the dtype of another tensor."""
         return self.astype(other.dtype)
 
-    def cpu(self) -> Any:
-        """The tensor itself, which is in the memory of the CPU."""
+    def _on(self, device: str) -> Any:
+        """The tensor on a device, where one is chosen."""
+        check_cpu(device)
         return self
 
+    def cpu(self) -> Any:
+        """The tensor in the memory of the CPU: itself where it is there."""
+        return self._on("cpu")
+
     def cuda(self, device: Any = None) -> Any:
-        """Raises `NotImplementedError`: tensors are in the memory of the CPU."""
-        check_cpu("cuda")
+        """The tensor on a GPU: the current one, or that of a number or a name."""
+        return self._on("cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device)
 
     def to(
         self, *target: Any, device: Any = None, dtype: Any = None, non_blocking: Any = False, copy: Any = False
     ) -> Any:
-        """The elements converted to a dtype, or to that of another tensor, or on a device; there is only `"cpu"`.
+        """The elements converted to a dtype, or on a device (`"cpu"`, `"cuda"`, `"cuda:1"`), or as those of another
+        tensor.
 
         Device and dtype are given by position or by name. What is there already is the tensor itself, unless a `copy`
         is asked for.
@@ -294,21 +303,22 @@ class BothFaces:
         for given in target:
             if is_device(given):
                 device = given
+            elif isinstance(given, BothFaces):
+                device, dtype = given.device, given.dtype
             elif given is not None:
                 dtype = given.dtype if hasattr(given, "dtype") and not isinstance(given, type) else given
-        if device is not None:
-            check_cpu(device)
-        found = self if dtype is None else self.astype(dtype)
+        found = self if device is None else self._on(device)
+        found = found if dtype is None else found.astype(dtype)
         return found.clone() if copy and found is self else found  # pyright: ignore[reportAttributeAccessIssue]
 
     # --- new ones ---------------------------------------------------------------------------------
 
     def _made_like(self, array: Any, device: Any, requires_grad: Any) -> Any:
         """What `array` is on this face."""
-        if device is not None:
-            check_cpu(device)
         face = getattr(type(self), "__tenon_new__", None)
-        made = array if face is None else face(array)
+        if face is None and device is not None:
+            check_cpu(device)
+        made = array if face is None else face(array)._on(self.device if device is None else device)
         return made.requires_grad_() if requires_grad else made
 
     def _dtype_or(self, given: Any) -> np.dtype[Any]:

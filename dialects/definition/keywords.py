@@ -11,8 +11,9 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tenon.dialects.definition.both_faces import is_device
 from tenon.dialects.definition.signature import Signature
-from tenon.dialects.definition.value import ops
+from tenon.dialects.definition.value import insertion_point, ops
 
 Meaning = Callable[[list[Any], dict[str, Any], Any], None]
 """What changes the operands or the settings of a call as a keyword's value says."""
@@ -73,9 +74,13 @@ on_cpu = one_of("device", None, "cpu")
 
 
 def check_device(function: str, device: Any) -> None:
-    """Raise `ValueError` unless `device` is where a plain function's results are."""
-    if device is not None and device != "cpu":
-        raise ValueError(f"{function}: device is {device!r} where 'cpu' is needed")
+    """Raise `ValueError` for what is no device; in a trace, unless it is where a plain function's results are."""
+    if device is None or device == "cpu":
+        return
+    if insertion_point() is not None:
+        raise ValueError(f"{function}: device is {device!r}; what a function computes is where it runs, as jit says")
+    if not is_device(device):
+        raise ValueError(f"{function}: device is {device!r} where 'cpu', 'cuda' or 'cuda:N' is needed")
 
 
 def also_called(**names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -15,6 +15,7 @@ _REGISTRY: dict[str, OpClass] = {}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _METHODS: dict[str, Callable[..., Any]] = {}
 _FUNCTIONS_OF_ARRAYS: list[Callable[[str], Any]] = []
+_PLACEMENT: list[Callable[[Any, str | None, Any], Any]] = []
 _EVALUATOR: list[Evaluator] = []
 _GENERATION: list[int] = [0]
 _WATCHING: list[Callable[[], None]] = []
@@ -125,6 +126,16 @@ def install_evaluator(evaluator: Evaluator) -> None:
 def install_functions(find: Callable[[str], Any]) -> None:
     """Set what finds the functions that are called outside of any trace, by their names."""
     _FUNCTIONS_OF_ARRAYS[:] = [find]
+
+
+def install_placement(place: Callable[[Any, str | None, Any], Any]) -> None:
+    """Set what brings an array of the host to a device, or, where none is said, to where another array is."""
+    _PLACEMENT[:] = [place]
+
+
+def placed(array: Any, device: str | None, like: Any = None) -> Any:
+    """An array that was made on the host, on a device, or where `like` is."""
+    return _PLACEMENT[0](array, device, like) if _PLACEMENT and (device is not None or like is not None) else array
 
 
 def find_function_of_arrays(name: str) -> Any:

@@ -4,6 +4,7 @@ get lost: arrays with a mask, with units or with another multiplication are refu
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,36 @@ def is_on_gpu(value: Any) -> bool:
     return hasattr(value, "__cuda_array_interface__")
 
 
+def is_stored(value: Any) -> bool:
+    """Whether a value is an array of the kinds that Tenon gives: NumPy's, or CuPy's."""
+    return type(value) is np.ndarray or is_on_gpu(value)
+
+
 def on_host(value: Any) -> Any:
     """A copy in the memory of the CPU of a CuPy array; other values as they are."""
     return value.get() if is_on_gpu(value) and hasattr(value, "get") else value
+
+
+def copied(array: Any, dtype: Any = None) -> Any:
+    """A copy of an array of NumPy or CuPy, where it is, of another dtype if one is given."""
+    if not is_on_gpu(array):
+        return array.copy() if dtype is None else array.astype(dtype)
+    with array.device:  # CuPy's copies are on the current one
+        return array.astype(array.dtype if dtype is None else dtype)
+
+
+def put(target: Any, elements: Any, key: Any = ...) -> None:
+    """Set elements of an array of NumPy or CuPy to a number, or to those of an array that is where it is."""
+    if not is_on_gpu(target):
+        target[key] = elements
+        return
+    with target.device:
+        target[key] = elements
+
+
+def device_for(values: Iterable[Any]) -> str:
+    """Where what is computed of some values is computed: `cuda` if one of them is on a GPU, otherwise `cpu`."""
+    return "cuda" if any(map(is_on_gpu, values)) else "cpu"
 
 
 def elements_of(given: Any) -> Any:

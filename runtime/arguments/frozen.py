@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import elements_of, is_on_gpu
+from tenon.dialects.support.plain_arrays import copied, elements_of, is_on_gpu
 from tenon.passes.machine import ALIGNMENT
 from tenon.runtime.arguments.arguments import Parameters, Static, WideFloat, as_array, is_array
 from tenon.runtime.arguments.tree import Structure, unflatten
@@ -59,9 +59,7 @@ class FrozenArguments:
                     "memory"
                 )
         leaves = [
-            leaf
-            if parameters.taken is not None and is_on_gpu(leaf)
-            else _held(leaf, f"{parameters.name}: argument {name}")
+            leaf if is_on_gpu(leaf) else _held(leaf, f"{parameters.name}: argument {name}")
             for leaf, name in zip(leaves, names, strict=True)
         ]
         positional, keywords = unflatten(structure, leaves)
@@ -125,7 +123,7 @@ def _held(leaf: Any, where: str) -> Any:
             "to frozen arguments, and no examples of them; pass it at each call"
         )
     if elements is not leaf:
-        return np.array(elements, order="C")
+        return copied(elements) if is_on_gpu(elements) else np.array(elements, order="C")
     if isinstance(leaf, WideFloat):
         return float(leaf)
     if isinstance(leaf, Static | float) or not is_array(leaf):

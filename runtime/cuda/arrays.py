@@ -9,9 +9,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tenon.dialects.definition.registry import install_placement
 from tenon.dialects.support.donation import refuse_donated
-from tenon.dialects.support.plain_arrays import is_on_gpu, on_host
+from tenon.dialects.support.plain_arrays import elements_of, is_on_gpu, on_host
+from tenon.dialects.types.types import element_type
 from tenon.passes.machine import GPU
+from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.cuda.device import ArgumentError, DeviceBuffer
 from tenon.runtime.cuda.device_cuda import architecture, cupy_module
 from tenon.runtime.cuda.names import checked_device, kind_of, ordinal_of
@@ -37,6 +40,25 @@ def taken(leaf: Any) -> Any:
     return leaf
 
 
+def on_gpu(leaf: Any, where: str) -> Any:
+    """An array of any library that is on a GPU, as a CuPy array of a dtype that Tenon stores; raises `TypeError`, which
+    begins with `where`, for another dtype."""
+    array = taken(leaf)
+    refuse_donated(array, where)
+    try:
+        element_type(array.dtype)
+    except TypeError as error:
+        raise TypeError(f"{where}: {error}") from None
+    return array
+
+
+def as_data(leaf: Any, where: str) -> Any:
+    """A number, or an array or what holds one, as an array of CuPy, where it is on a GPU, or of NumPy; see `on_gpu` and
+    `as_array`."""
+    held = elements_of(leaf)
+    return on_gpu(held, where) if is_on_gpu(held) else as_array(leaf, where)
+
+
 def _of_its_dtype(array: Any, given: Any) -> Any:
     """CuPy's array with the dtype that its library calls it by: the interface of arrays has bytes for bfloat16 and for
     narrower floats."""
@@ -44,6 +66,11 @@ def _of_its_dtype(array: Any, given: Any) -> Any:
         return array
     named = getattr(ml_dtypes, str(getattr(given, "dtype", None)).rpartition(".")[2], None)
     return array if named is None or np.dtype(named).itemsize != array.dtype.itemsize else array.view(named)
+
+
+def place_of(array: Any) -> str:
+    """The device that an array of NumPy or CuPy is on."""
+    return f"cuda:{array.device.id}" if is_on_gpu(array) else "cpu"
 
 
 def brought(array: Any, device: str) -> Any:
@@ -56,8 +83,27 @@ def brought(array: Any, device: str) -> Any:
     if is_on_gpu(array) and ordinal in (None, int(array.device.id)):
         return array
     cupy = cupy_module()
+    if not is_on_gpu(array):
+        with cupy.cuda.Device(ordinal):
+            return cupy.asarray(array)
+    # Streams of two devices are in no order.
+    with array.device:
+        cupy.cuda.get_current_stream().synchronize()
     with cupy.cuda.Device(ordinal):
-        return array.copy() if is_on_gpu(array) else cupy.asarray(array)
+        made = array.copy()
+        cupy.cuda.get_current_stream().synchronize()
+    return made
+
+
+def placed(array: Any, device: str | None, like: Any) -> Any:
+    """An array of the host on a device that is named, or, where none is, on the one that `like` is on."""
+    held = elements_of(like)
+    if device is None and not is_on_gpu(held):
+        return array
+    return brought(array, place_of(held) if device is None else device)
+
+
+install_placement(placed)
 
 
 def device_of(arrays: Sequence[Any], wanted: int | None) -> int | None:

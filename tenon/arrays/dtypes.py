@@ -14,8 +14,9 @@ import numpy as np
 
 from tenon.dialects.definition.promotion import common_element, is_literal
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import plain_array
+from tenon.dialects.support.plain_arrays import is_on_gpu, plain_array
 from tenon.dialects.types.types import element_type, numpy_dtype
+from tenon.runtime.cuda.arrays import brought, taken
 
 bool_ = np.dtype(np.bool_)
 int8, int16, int32, int64 = (np.dtype(f"int{bits}") for bits in (8, 16, 32, 64))
@@ -116,8 +117,11 @@ def iinfo(type: Any, /) -> IntegerInfo:
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
-    """An array in the memory of `x`, which another library made, or with `copy` in its own."""
-    if device not in (None, "cpu"):
-        raise ValueError(f"from_dlpack: device is {device!r} where 'cpu' is needed")
-    array = plain_array(np.from_dlpack(x))
+    """An array in the memory of `x`, which another library made, or with `copy` in its own; of CuPy where it is on a
+    GPU. On a `device` where `x` is not, it is a copy."""
+    found = taken(x)
+    array = found if is_on_gpu(found) else plain_array(np.from_dlpack(x))
+    if device is not None:
+        array, given = brought(array, device), array
+        copy = copy and array is given
     return array.copy() if copy else array

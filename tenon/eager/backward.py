@@ -56,7 +56,7 @@ class _Place:
     @property
     def order(self) -> Order | None:
         """The dimensions in the order of memory, where that is another one and the program takes them so."""
-        return order_of(self.elements.array, 0) if isinstance(self.elements, Saved) else None
+        return order_of(self.elements.array, 0) if isinstance(self.elements, Saved) else None  # None on a GPU
 
     @property
     def array_type(self) -> Type:
@@ -82,6 +82,7 @@ class Graph:
         self._cuts, self._wanted, self._anew = cuts, wanted, anew
         self.roots = roots
         self.nodes = self._reachable()
+        self.device = self.nodes[0].device if self.nodes else "cpu"  # tensors of one call are on one
         self.slots: list[_Place] = []
         self.ends: list[Source] = []
         """Leaves and cuts: what gradients are with respect to."""
@@ -157,7 +158,7 @@ class Graph:
     def key(self) -> Hashable:
         """What tells the program for this graph from others."""
         types = tuple([(place.type, place.elements is None, place.order) for place in self.slots])
-        return self.wiring, types, self.root_slots, self.end_slots, self._anew
+        return self.wiring, types, self.root_slots, self.end_slots, self._anew, self.device
 
     def array(self, slot: Slot) -> Any:
         """What is in a slot. Raises `RuntimeError` if it was changed meanwhile."""
@@ -322,7 +323,7 @@ def _compiled(graph: Graph, seeds: Sequence[Type]) -> Program:
         raise graph.missing(lost[0])
     made, reached = _traced(graph, seeds, reads)
     _note_needs(graph)
-    program = executable(made.module, "cpu", "backward") if any(reached) else None
+    program = executable(made.module, graph.device, "backward") if any(reached) else None
     return Program(program, tuple(reads), tuple(reached))
 
 

@@ -19,6 +19,7 @@ from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.donation import is_donated
 from tenon.dialects.support.forking import new_lock
+from tenon.dialects.support.plain_arrays import copied, elements_of, is_on_gpu
 from tenon.eager.backward import array_type_of, trace_types
 from tenon.eager.modes import MODE, run_waiting
 from tenon.eager.recording import Around, Stored, as_operands, call_of, record, wants_gradient
@@ -26,6 +27,7 @@ from tenon.eager.residuals import Program, inlined, program_of
 from tenon.eager.tape import Call, Operand, Saved, Type, type_of
 from tenon.runtime.arguments.arguments import Static, is_array
 from tenon.runtime.arguments.tree import Structure, flatten, static_key, unflatten
+from tenon.runtime.cuda.arrays import as_data
 from tenon.runtime.jit import JitFunction
 from tenon.runtime.knobs import knobs
 from tenon.runtime.reads.guards import Guards
@@ -44,15 +46,14 @@ def call_function(
     if isinstance(function, TracedFunction):
         return _call_traced(kind, function, args, kwargs)
     leaves, structure = flatten(function.parameters.marked(args, kwargs))
+    function = function.for_data(map(elements_of, leaves))
+    if function.device != "cpu":
+        if "out" in kwargs and function.parameters.take_out:
+            _check_on_gpu(function.name, kwargs["out"])
+        leaves = [leaf._on(function.device) if isinstance(leaf, Stored) else leaf for leaf in leaves]
     arrays = [leaf._array if isinstance(leaf, Stored) else leaf for leaf in leaves]
     noted = None
     if wants_gradient(leaves):
-        if function.device != "cpu":
-            raise TypeError(
-                f"{function.name}: runs on {function.device}, where nothing is recorded for backward(), and an "
-                "argument requires a gradient; take gradients in the function (tenon.value_and_grad), or call it in "
-                "tenon.no_grad()"
-            )
         if "out" in kwargs and function.parameters.take_out:
             raise TypeError(
                 f"{function.name}: results that are written to out= are not recorded, and an argument requires a "
@@ -65,7 +66,10 @@ def call_function(
         if function.parameters.donated:
             # The memory of what a gradient may need is not given away.
             flags = function.parameters.donations(structure)
-            arrays = [np.array(a) if flag and is_array(a) else a for a, flag in zip(arrays, flags, strict=True)]
+            arrays = [
+                copied(as_data(a, function.name)) if f and is_array(a) else a
+                for a, f in zip(arrays, flags, strict=True)
+            ]
     given, named = _arguments(function, structure, arrays)
     result = function(*given, **named)
     for leaf in leaves:
@@ -83,6 +87,13 @@ def call_function(
     return unflatten(shape, made)
 
 
+def _check_on_gpu(name: str, out: Any) -> None:
+    """Raise `TypeError` for a tensor that results are to be written to where it is not on a GPU."""
+    for leaf in flatten(out)[0]:
+        if isinstance(leaf, Stored) and not is_on_gpu(leaf._array):
+            raise TypeError(f"{name}: out has a tensor on the CPU, and the function runs on a GPU; give one there")
+
+
 def _call_traced(kind: type[Any], function: TracedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The same for a function that is traced at each call: what runs is what is recorded, with what it reads besides
     its arguments, as that is now, as further operands."""
@@ -93,7 +104,7 @@ def _call_traced(kind: type[Any], function: TracedFunction, args: tuple[Any, ...
     given, named = unflatten(structure, arrays)
     call = function.trace(given, named, around)
     result, shape = flatten(call.run())
-    made = [kind._new(np.asarray(array)) for array in result]
+    made = [kind._new(as_data(array, call.name)) for array in result]
     if isinstance(around, Around) and (noted is not None or around.has_tensors):
         noted = noted or _operands(leaves, arrays)
         operands = [operand for operand, leaf in zip(noted, leaves, strict=True) if is_array(leaf)]
@@ -131,6 +142,8 @@ def _tensor(kind: type[Any], leaf: Any, own: dict[int, Any]) -> Any:
     if id(leaf) in own:
         own[id(leaf)]._own_memory().change()
         return own[id(leaf)]
+    if is_on_gpu(leaf):
+        return kind._new(leaf)
     return kind._new(np.asarray(leaf)) if isinstance(leaf, np.ndarray | np.generic) else leaf
 
 
@@ -182,7 +195,8 @@ def _keeping(
     data: list[int] = []
     types: list[tuple[bool, Type]] = []
     for i, (leaf, (source, saved)) in enumerate(zip(arrays, noted, strict=True)):
-        if isinstance(leaf, np.ndarray | float) and isinstance(saved, Saved) and saved.array.flags.c_contiguous:
+        is_data = isinstance(leaf, np.ndarray | float) or is_on_gpu(leaf)
+        if is_data and isinstance(saved, Saved) and saved.array.flags.c_contiguous:
             data.append(i)
             types.append((source is not None, type_of(saved)))
         elif is_array(leaf):
@@ -199,7 +213,7 @@ def _keeping(
         with _LOCK:
             kept.say_why(function.name, key)
             made, result, guards = _traced(function, arrays, structure, data, [type_ for _, type_ in types])
-            program = program_of(function.name, made, [has_source for has_source, _ in types])
+            program = program_of(function.name, made, [has_source for has_source, _ in types], function.device)
             found = kept.add(function.name, key, _Keeping(program, result, tuple(data), guards))
     return found
 

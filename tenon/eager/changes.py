@@ -15,6 +15,7 @@ from weakref import ref
 import numpy as np
 
 from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.support.plain_arrays import copied, put
 from tenon.eager.modes import TRACING, run_waiting
 from tenon.eager.recording import Stored, as_operands, call_of, note, record, wants_gradient
 from tenon.eager.tape import Array, Call, Leaf, Operand
@@ -35,6 +36,7 @@ def replace(tensor: Stored, result: Stored, name: str) -> None:
     array, target = result._array, tensor._array
     if tensor._memory is not None and tensor._memory.tensors is not None:
         tensor._memory.forget_dead()
+    array = tensor._beside(array)
     is_alike = array.dtype is target.dtype and array.shape == target.shape
     if is_alike and _is_plain(tensor) and _is_plain(result) and is_private(tensor):
         tensor._array, tensor._memory = array, None
@@ -43,7 +45,7 @@ def replace(tensor: Stored, result: Stored, name: str) -> None:
         _checked_cast(array, target, name)
     run_waiting()
     if tensor._memory is not None and tensor._memory.tensors is not None and can_write_at_once(tensor, result):
-        np.copyto(target, array, casting="same_kind")
+        put(target, array)
         tensor._memory.change()
         return
     refuse_leaf(tensor, (tensor, result), name)
@@ -53,10 +55,10 @@ def replace(tensor: Stored, result: Stored, name: str) -> None:
     elif is_private(tensor):
         # What counts changes goes with the memory: calls may have kept the result, too.
         is_taken = array.dtype is target.dtype and is_private(result)
-        tensor._array = array if is_taken else np.array(array, target.dtype)
+        tensor._array = array if is_taken else copied(array, target.dtype)
         tensor._memory = result._memory if is_taken else None
     else:
-        np.copyto(target, array, casting="same_kind")
+        put(target, array)
         tensor._own_memory().change()
     settle(tensor, lambda: _cast_call(target.dtype), operands)
 
@@ -67,11 +69,11 @@ def restorer(tensor: Stored) -> Callable[[], None]:
         return lambda: None
     run_waiting()
     array, memory, source = tensor._array, tensor._memory, tensor._source
-    elements = None if is_private(tensor) else array.copy()
+    elements = None if is_private(tensor) else copied(array)
 
     def restore() -> None:
         if elements is not None:
-            np.copyto(array, elements)
+            put(array, elements)
         tensor._array, tensor._memory, tensor._source = array, memory, source
 
     return restore
@@ -90,7 +92,7 @@ def kept(tensor: Stored, others: Sequence[Any]) -> Stored:
     """`tensor`, or a copy where a call that reads it now, and others, is recorded, and it is about to be changed."""
     if is_private(tensor) or not wants_gradient((tensor, *others)):
         return tensor
-    copy = tensor._new(tensor._array if tensor._is_traced else tensor._array.copy())
+    copy = tensor._new(tensor._array if tensor._is_traced else copied(tensor._array))
     copy._source = tensor._source
     return copy
 

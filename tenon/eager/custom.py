@@ -13,6 +13,7 @@ from tenon.dialects.definition.value import TracedValueError, Value
 from tenon.eager.modes import MODE, no_grad
 from tenon.eager.recording import Stored, record
 from tenon.eager.tape import Array, Call, Node, Operand, Saved, Source, type_of
+from tenon.runtime.cuda.arrays import brought, place_of
 
 
 class _Kept:
@@ -168,6 +169,10 @@ class Function:
         places = [i for i, given in enumerate(args) if isinstance(given, Stored)]
         operands: list[Operand] = [(args[i]._source, type_of(args[i]._array)) for i in places]
         count, news, types = len(args), [r._new for r in made], [type_of(r._array) for r in made]
+        device = place_of(made[0]._array) if made else "cpu"
+
+        def zeros(dtype: Any, shape: Any) -> Any:
+            return brought(np.zeros(shape, dtype), device)
 
         def pull_back(node: Node, gradients: Sequence[Any]) -> list[Any]:
             if node.is_released:
@@ -176,8 +181,8 @@ class Function:
                     "backward(retain_graph=True) the first time"
                 )
             given = [
-                new(np.zeros(shape, dtype)) if gradient is None and ctx._materializes else gradient
-                for gradient, new, (dtype, shape) in zip(gradients, news, types, strict=True)
+                new(zeros(*type_)) if gradient is None and ctx._materializes else gradient
+                for gradient, new, type_ in zip(gradients, news, types, strict=True)
             ]
             found = cls.backward(_OfCall(ctx, node), *given)
             of_args: Sequence[Any] = tuple(found) if isinstance(found, tuple | list) else (found,)

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.value import Value
+from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.eager.backward import Graph, reads_of
 from tenon.eager.engine import Gradients, gradients_of
 from tenon.eager.known_tapes import backward_of_known, ends_of_known, pulled_back
 from tenon.eager.modes import enable_grad, no_grad
-from tenon.eager.recording import Stored, call_of, hooked, record
+from tenon.eager.recording import Stored, call_of, check_together, hooked, record
 from tenon.eager.tape import Operand, Saved, Source
 
 
@@ -57,11 +58,14 @@ def _cotangent(kind: type[Any], output: Any, gradient: Any) -> Any:
     if gradient is None:
         if output.size != 1:
             raise RuntimeError(f"backward of a tensor of shape {output.shape} needs its gradient; only numbers do not")
-        return kind._new(np.ones(output.shape, output.dtype))
+        return kind._new(output._beside(np.ones(output.shape, output.dtype)))
     if isinstance(gradient, Stored):
         made = gradient
     else:
-        made = kind._new(gradient if isinstance(gradient, Value) else np.array(gradient, output.dtype))
+        is_array = isinstance(gradient, Value) or is_on_gpu(gradient)
+        array = gradient if is_array else np.array(gradient, output.dtype)
+        made = kind._new(output._beside(array))
+    check_together("backward", (output, made))
     if (made._array.shape, made._array.dtype) != (output.shape, output.dtype):
         raise ValueError(
             f"the gradient is {made._array.dtype}{list(made._array.shape)} where that of a tensor "

@@ -66,7 +66,7 @@ class Familiar(Parts):
                 "numbers drawn into a tensor while a function is traced would be the same in all its calls; "
                 "use tenon.random_uniform(key, shape) or its like, with the key as an argument"
             )
-        self[...] = np.asarray(draw(generator_of(generator))).astype(self._array.dtype)
+        self[...] = self._beside(np.asarray(draw(generator_of(generator))).astype(self._array.dtype))
         return self
 
     def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator: Seed = None) -> Self:

@@ -4,19 +4,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.both_faces import check_cpu
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import UFUNC_OPS, TracedValueError, Value
-from tenon.eager.modes import run_waiting
+from tenon.dialects.support.plain_arrays import is_on_gpu, on_host
+from tenon.eager.modes import TRACING, run_waiting
 from tenon.eager.operators import Operators
-from tenon.eager.recording import Stored, is_learned, read_around, wants_gradient
-from tenon.eager.tape import Array
+from tenon.eager.recording import Stored, is_learned, read_around, record, wants_gradient
+from tenon.eager.tape import Array, Call
 from tenon.runtime.arguments.tree import flatten, unflatten
+from tenon.runtime.cuda.arrays import brought, place_of
 from tenon.runtime.evaluate import find_function
 from tenon.runtime.tracing.trace import is_tracing_for_later
 
@@ -52,13 +55,46 @@ class Interchange(Operators):
     def nbytes(self) -> int:
         return self._array.size * self.dtype.itemsize
 
+    @property
+    def device(self) -> str:
+        """Where the memory is: `"cpu"`, or `"cuda:0"` and so on."""
+        return place_of(self._array)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the memory is that of a GPU."""
+        return is_on_gpu(self._array)
+
+    def _on(self, device: str) -> Any:
+        """The tensor on a device: itself where it is there, otherwise a copy, through which gradients go."""
+        here = self.device
+        if TRACING.session is not None or self._is_traced:
+            check_cpu(device)  # traced functions run on the CPU
+            return self
+        array = brought(self._array, device)
+        if array is self._array:
+            return self
+        run_waiting()
+        made = self._new(array)
+        if wants_gradient((self,)):
+
+            def back(_: Any, gradients: Sequence[Any]) -> list[Any]:
+                return [None if gradient is None else gradient._on(here) for gradient in gradients]
+
+            call = Call("to", ("to", device), _refuse, pull_back=back)
+            record(call, [(self._source, (self.dtype, self.shape))], (made,))
+        return made
+
     def numpy(self) -> Array:
-        """The elements as a NumPy array that shares the memory; raises `RuntimeError` for what requires a gradient.
+        """The elements as a NumPy array that shares the memory; raises `RuntimeError` for what requires a gradient,
+        and `TypeError` for what is on a GPU.
 
         What was computed of parameters that nothing learns so far counts as requiring none.
         """
         if self._source is not None and is_learned(self._source):
             raise RuntimeError("a tensor that requires a gradient would lose it as an array; write x.detach().numpy()")
+        if is_on_gpu(self._array):
+            raise TypeError(f"a tensor on {self.device} has no NumPy array of its memory; write x.cpu().numpy()")
         return self._exported()
 
     def __tenon_value__(self) -> Value:
@@ -87,12 +123,12 @@ class Interchange(Operators):
         self._check_is_read_again()
         if self.size != 1:
             raise ValueError(f"only a tensor of one element is a number, and this one has shape {self.shape}")
-        return self._array.item()
+        return on_host(self._array).item()
 
     def tolist(self) -> Any:
         """The elements as nested lists of numbers."""
         self._check_is_read_again()
-        return self._array.tolist()
+        return on_host(self._array).tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         array = self.numpy()
@@ -101,7 +137,7 @@ class Interchange(Operators):
         return array.copy() if copy else array
 
     def __dlpack__(self, **settings: Any) -> Any:
-        return self.numpy().__dlpack__(**settings)
+        return (self._exported() if self.is_cuda else self.numpy()).__dlpack__(**settings)
 
     def __dlpack_device__(self) -> Any:
         return self._array.__dlpack_device__()
@@ -110,7 +146,7 @@ class Interchange(Operators):
         if self.size != 1:
             raise ValueError(f"the truth of a tensor of shape {self.shape} is not known; use all() or any()")
         self._check_is_read_again()
-        return bool(self._array)
+        return bool(on_host(self._array))
 
     def __float__(self) -> float:
         return float(self.item())
@@ -124,7 +160,7 @@ class Interchange(Operators):
     def __index__(self) -> int:
         if self.ndim or self.dtype.kind not in "iu":
             raise TypeError(f"a tensor of {self.dtype}{list(self.shape)} is no index; one integer is needed")
-        return int(self._array)
+        return int(on_host(self._array))
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -135,7 +171,7 @@ class Interchange(Operators):
         return (self[i] for i in range(len(self)))  # pyright: ignore[reportIndexIssue]
 
     def __contains__(self, element: Any) -> bool:
-        return element in self._array
+        return element in on_host(self._array)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """NumPy's element-by-element functions are those of Tenon; with `out`, an array of NumPy's gets the result."""
@@ -164,8 +200,10 @@ class Interchange(Operators):
 
     def __repr__(self) -> str:
         prefix = "tensor("
-        text = np.array2string(self._array, separator=", ", prefix=prefix, threshold=1000)
+        text = np.array2string(on_host(self._array), separator=", ", prefix=prefix, threshold=1000)
         facts = [] if self.dtype.name in _USUAL and self.size else [f"dtype={self.dtype}"]
+        if self.is_cuda:
+            facts.insert(0, f"device='{self.device}'")
         if self.size == 0 and self.ndim > 1:
             facts.insert(0, f"shape={self.shape}")
         if self._source is not None:
@@ -177,7 +215,7 @@ class Interchange(Operators):
         """What notebooks show: a table of the elements, those in the middle left out where there are many."""
         source = self._source
         facts = f"{self.dtype}{list(self.shape)} on {self.device}{'' if source is None else ', requires a gradient'}"
-        array = self._array
+        array = on_host(self._array)
         if array.ndim not in (1, 2) or not array.size:
             return f"<div>{facts}<pre>{escape(repr(self))}</pre></div>"
         rows = [
@@ -212,3 +250,7 @@ def _edges(items: Any, shown: Callable[[Any], Any]) -> list[Any]:
 
 def _array_of(tensor: Any) -> Array:
     return tensor.numpy()
+
+
+def _refuse(values: Any) -> Any:
+    raise AssertionError("what goes from one device to another is part of no program")

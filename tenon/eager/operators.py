@@ -15,7 +15,7 @@ from tenon.dialects.definition.registry import function_names, watch_generation
 from tenon.dialects.definition.signature import flat
 from tenon.dialects.support.suggestion import UnknownAttributeError, instead_or_meant
 from tenon.eager.changes import kept, replace
-from tenon.eager.recording import Stored, as_operands, op_call, record, wants_gradient
+from tenon.eager.recording import Stored, as_operands, check_together, op_call, record, wants_gradient
 from tenon.eager.tape import Call
 from tenon.runtime.call.callable_class import as_method
 from tenon.runtime.evaluate import ArrayFunction, find_function
@@ -145,6 +145,7 @@ def run(new: Callable[[Any], Any], function: Any, args: tuple[Any, ...], setting
     """The function of an op, called on tensors among others; `new` makes a tensor of an array."""
     arrays = [given._array if isinstance(given, Stored) else _bare(given) for given in args]
     named = {name: v._array if isinstance(v, Stored) else v for name, v in settings.items()} if settings else settings
+    check_together(function.__name__, (*args, *settings.values()))
     result = function(*arrays, **named)
     made = tuple(map(new, result)) if isinstance(result, tuple) else (new(result),)
     groups = [given for given in args if type(given) in (list, tuple)]

@@ -10,18 +10,16 @@ from copy import copy
 from typing import Any, Self
 from weakref import WeakValueDictionary, ref
 
-import numpy as np
-
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import is_on_gpu
+from tenon.dialects.support.plain_arrays import is_stored, on_host
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import is_traced, run_waiting
-from tenon.eager.recording import Stored
+from tenon.eager.recording import Handle, Stored
 from tenon.eager.tape import Array
-from tenon.eager.tensor import Handle, Parameter, Tensor, as_tensor
+from tenon.eager.tensor import Parameter, Tensor, as_tensor
 from tenon.runtime.arguments.frozen import FREEZING
 from tenon.runtime.arguments.tree import like_sequence
 from tenon.runtime.evaluate import evaluate
@@ -57,13 +55,15 @@ class Offered(Parameter):
 
     def numpy(self) -> Array:
         """The elements as a NumPy array that shares the memory."""
+        if self.is_cuda:
+            return super().numpy()
         run_waiting()
         self._own_memory().is_exported = True
         return self._array
 
     def __tenon_value__(self) -> Value:
         """The parameter in a function of values that reads it from around: an array, as its module has."""
-        array = self.numpy()  # which is held here, too, as what is made for a call alone is not
+        array = self._exported()  # which is held here, too, as what is made for a call alone is not
         return to_value(array)
 
     @classmethod
@@ -101,14 +101,9 @@ def parameter_of(array: Any, there: dict[int, Any]) -> Any:
 
     `there` has what else the module holds, by identity. If one of these is a parameter that was made of the same array,
     and has not been learned, it is that: two layers that have one array have one parameter, and two modules that were
-    made of one array have two. Raises `NotImplementedError` for an array on a GPU.
+    made of one array have two.
     """
-    if is_on_gpu(array):
-        raise NotImplementedError(
-            "tensors, which backward() and step() need, are in the memory of the CPU, and this parameter is on a GPU: "
-            "train by a function of jit(device='cuda'), or call cpu() of the module before"
-        )
-    if not isinstance(array, np.ndarray) or not is_differentiable(array.dtype):
+    if not is_stored(array) or not is_differentiable(array.dtype):
         return array
     number = id(array)
     if number not in _OF_ARRAYS:
@@ -132,8 +127,8 @@ _BUFFERS: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
 
 def buffer_of(array: Any) -> Any:
     """A tensor with the memory of a buffer, the same one as long as somebody has it; where a function is traced, and
-    what is no array of NumPy, as it is."""
-    if type(array) is not np.ndarray or is_traced():
+    what is no array, as it is."""
+    if not is_stored(array) or is_traced():
         return array
     known = _BUFFERS.get(id(array))
     if known is None or known._array is not array:
@@ -142,7 +137,7 @@ def buffer_of(array: Any) -> Any:
 
 
 def _is_as_made(parameter: Parameter, array: Array) -> bool:
-    found = parameter._array
+    found, array = on_host(parameter._array), on_host(array)
     return found.dtype == array.dtype and found.shape == array.shape and found.tobytes() == array.tobytes()
 
 

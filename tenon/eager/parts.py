@@ -14,6 +14,8 @@ from tenon.dialects.definition.both_faces import sizes_of
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.ops.move.functional_update import PartUpdates, Updates
+from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.dialects.support.plain_arrays import copied, is_on_gpu, on_host, put
 from tenon.dialects.types.shapes import exchanged, flattened
 from tenon.eager.changes import can_write_at_once, share, write
 from tenon.eager.interchange import Interchange
@@ -31,9 +33,11 @@ from tenon.eager.views import (
     shape_step,
     spread_step,
 )
-from tenon.runtime.arguments.arguments import as_array, traced_face_of
+from tenon.runtime.arguments.arguments import traced_face_of
 from tenon.runtime.call.loaded import tape_functions
+from tenon.runtime.cuda.arrays import as_data
 from tenon.runtime.evaluate import find_function
+from tenon.runtime.jit import JitFunction, jit
 
 _NATIVE: list[Callable[..., Any]] = []
 """What makes views natively, once that is known to work."""
@@ -67,18 +71,19 @@ class Parts(Interchange):
         found = read_key(key)
         if not found.arrays:
             return self[found.written(())]
-        return self._computed(
-            (self, *found.arrays),
-            self._array[found.written(found.arrays)],
-            call_of("index", ("index", found.entries), lambda v: (v[0][found.written(v[1:])],)),
-        )
+        call = call_of("index", ("index", found.entries), lambda v: (v[0][found.written(v[1:])],))
+        if is_on_gpu(self._array):
+            array = run_on_gpu(call, (self._array, *found.arrays))
+        else:
+            array = self._array[found.written(found.arrays)]
+        return self._computed((self, *found.arrays), array, call)
 
     def __setitem__(self, key: Any, values: Any) -> None:
         if can_write_at_once(self, values):
             basic = (key, ...) if type(key) is int else basic_key(key)
             if basic is not None:
                 run_waiting()
-                self._array[basic] = values if type(values) is float else values._array
+                put(self._array, values if type(values) is float else self._beside(values._array), basic)
                 if self._memory is not None:
                     self._memory.change()
                 return
@@ -87,6 +92,7 @@ class Parts(Interchange):
             if not -most - 1 <= values <= most:
                 raise OverflowError(f"x[key] = {values}: {self._array.dtype} has no such number")
         array = values._array if isinstance(values, Stored) else _array_of(values, "what is assigned")
+        array = self._beside(array)
         basic = basic_key(key)
         if basic is None and _is_truth_value(key):
             self.reshape(1, *self.shape)[_rows(key)] = values
@@ -96,7 +102,10 @@ class Parts(Interchange):
         written = basic if read is None else read.written(arrays)
 
         def store() -> None:
-            self._array[written] = array
+            if arrays and is_on_gpu(self._array):
+                put(self._array, run_on_gpu(call(), (self._array, array, *arrays)))
+            else:
+                put(self._array, array, written)
 
         def call() -> Call:
             found = read_key(key) if read is None else read
@@ -185,7 +194,7 @@ class Parts(Interchange):
         axis = dim if axis is None else axis
         if axis is None:
             raise TypeError("expand_dims: axis is missing")
-        array = np.expand_dims(self._laid, axis)
+        array = np.expand_dims(self._laid, axis)  # CuPy's own for its arrays, as is what follows
         return self._seen(array, shape_step, "expand_dims", array.shape, self.shape)
 
     unsqueeze = expand_dims
@@ -198,7 +207,7 @@ class Parts(Interchange):
 
     def clone(self) -> Any:
         """A copy, through which gradients go."""
-        return self._computed((self,), self._array.copy(), call_of("clone", "clone", lambda v: (ops.identity(v[0]),)))
+        return self._computed((self,), copied(self._array), call_of("clone", "clone", lambda v: (ops.identity(v[0]),)))
 
     def contiguous(self) -> Any:
         """The tensor itself where it is in row-major order, otherwise a copy that is."""
@@ -206,8 +215,7 @@ class Parts(Interchange):
             return self
         if self._is_traced:
             return self.clone()
-        array = np.ascontiguousarray(self._array)
-        return self._computed((self,), array, call_of("contiguous", "clone", lambda v: (ops.identity(v[0]),)))
+        return self._computed((self,), copied(self._array), call_of("clone", "clone", lambda v: (ops.identity(v[0]),)))
 
     def fill_(self, value: Any) -> Any:
         """Set all elements to a number."""
@@ -229,8 +237,8 @@ class Parts(Interchange):
 
     def nonzero(self, *, as_tuple: bool = True) -> Any:
         """For each axis, the places of the elements that are not zero; without `as_tuple`, as a row for each."""
-        places = np.atleast_1d(self._array).nonzero()
-        return tuple(map(self._new, places)) if as_tuple else self._new(np.stack(places, axis=-1))
+        places = np.atleast_1d(on_host(self._array)).nonzero()
+        return tuple(map(self._placed, places)) if as_tuple else self._placed(np.stack(places, axis=-1))
 
     def unique(
         self,
@@ -240,14 +248,29 @@ class Parts(Interchange):
         dim: int | None = None,
     ) -> Any:
         """The distinct elements, or parts along `dim`, in order; with more, as `tenon.unique` gives it."""
-        found = unique_parts(self._array, return_inverse, return_counts, dim)
-        return tuple(map(self._new, found)) if isinstance(found, tuple) else self._new(found)
+        found = unique_parts(on_host(self._array), return_inverse, return_counts, dim)
+        return tuple(map(self._placed, found)) if isinstance(found, tuple) else self._placed(found)
+
+    def _placed(self, array: Array) -> Any:
+        """A tensor of what was found on the host, where this one is."""
+        return self._new(self._beside(array))
 
     def _computed(self, operands: Sequence[Any], array: Array, call: Call) -> Any:
         made = self._new(array)
         if wants_gradient(operands):
             note(call, operands, made)
         return made
+
+
+_ON_GPU: BoundedCache[JitFunction] = BoundedCache(256)
+
+
+def run_on_gpu(call: Call, arrays: Sequence[Any]) -> Any:
+    """The first result of a call of arrays of which the first is on a GPU, by a program."""
+    program = _ON_GPU.get(call.key)
+    if program is None:
+        program = _ON_GPU[call.key] = jit(lambda *values: call.apply(values)[0])
+    return program(*arrays)
 
 
 def unique_parts(array: np.ndarray[Any, Any], return_inverse: bool, return_counts: bool, axis: int | None) -> Any:
@@ -291,20 +314,23 @@ class _Part(PartUpdates):
             return _Part(x.reshape(1, *x.shape), _rows(self.key))._updated(values, reduction).reshape(x.shape)
         found = read_key(self.key)
         given = values if isinstance(values, Stored) else _array_of(values, "x.at[key]: what is given")
-        array = x._array.copy()
-        places, put = found.written(found.arrays), given._array if isinstance(given, Stored) else given
-        shape = array[places].shape
-        try:
-            put = np.broadcast_to(put, shape).astype(array.dtype)
-        except ValueError:
-            problem = f"values have shape {put.shape}, which does not broadcast to {shape}, that of x[key]"
-            raise ValueError(f"x.at[key]: {problem}") from None
-        _UFUNCS[reduction].at(array, places, put)
+        held = given._array if isinstance(given, Stored) else given
         call = call_of(
             "at",
             ("at", reduction, found.entries),
             lambda v: (PartUpdates(v[0], found.written(v[2:]))._updated(v[1], reduction),),
         )
+        if is_on_gpu(x._array):
+            array = run_on_gpu(call, (x._array, x._beside(held), *found.arrays))
+            return x._computed((x, given, *found.arrays), array, call)
+        array, places = x._array.copy(), found.written(found.arrays)
+        shape = array[places].shape
+        try:
+            put = np.broadcast_to(held, shape).astype(array.dtype)
+        except ValueError:
+            problem = f"values have shape {held.shape}, which does not broadcast to {shape}, that of x[key]"
+            raise ValueError(f"x.at[key]: {problem}") from None
+        _UFUNCS[reduction].at(array, places, put)
         return x._computed((x, given, *found.arrays), array, call)
 
 
@@ -318,13 +344,13 @@ def _call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 def _array_of(values: Any, name: str) -> Array:
     """What elements are to become; a float of Python's loses nothing before it has their dtype."""
-    return np.asarray(values) if type(values) is float else as_array(values, name)
+    return np.asarray(values) if type(values) is float else as_data(values, name)
 
 
 def _is_truth_value(key: Any) -> bool:
     array = key._array if isinstance(key, Stored) else key
     return isinstance(array, bool | np.bool_) or (
-        isinstance(array, np.ndarray) and not array.ndim and array.dtype == bool
+        (isinstance(array, np.ndarray) or is_on_gpu(array)) and not array.ndim and array.dtype == bool
     )
 
 

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from itertools import count
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,15 +17,33 @@ from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import TracedValueError, Value, insertion_point, ops
 from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.dialects.support.plain_arrays import copied, is_on_gpu
 from tenon.dialects.types.types import f32, f64
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import MODE
-from tenon.eager.tape import Apply, Array, Call, Kept, Leaf, Memory, Node, Operand, PythonNode, Saved, Source, type_of
+from tenon.eager.tape import (
+    CHANGES_OF_HOOKS,
+    Apply,
+    Array,
+    Call,
+    DeviceNode,
+    Kept,
+    Leaf,
+    Memory,
+    Node,
+    Operand,
+    PythonNode,
+    Saved,
+    Source,
+    type_of,
+)
 from tenon.runtime.call.loaded import tape_functions
+from tenon.runtime.cuda.arrays import brought, place_of
 from tenon.runtime.tracing.trace import Captures, TracingPoint
 
 _CALLS: BoundedCache[Call] = BoundedCache(4096)
 _NUMBERS = {bool, int, float}
+_HOOKS = count()
 
 
 class Around(Captures):
@@ -104,6 +123,16 @@ class Stored:
         """A tensor with the memory of `array`."""
         raise NotImplementedError
 
+    def _on(self, device: str) -> Any:
+        """The tensor on a device."""
+        raise NotImplementedError
+
+    def _beside(self, array: Any) -> Any:
+        """An array where that of the tensor is: itself, or a copy."""
+        if is_on_gpu(array) or is_on_gpu(self._array):
+            return brought(array, place_of(self._array))
+        return array
+
     def _own_memory(self) -> Memory:
         memory = self._memory
         if memory is None:
@@ -156,6 +185,20 @@ def _adopted(cls: type[TensorOp], operands: Sequence[Any]) -> Sequence[Any]:
     return map_grouped(adopted, operands)
 
 
+def check_together(name: str, given: Iterable[Any]) -> None:
+    """Raise `ValueError` for operands, some of which may be in lists, on several devices: arrays of the host may stand
+    beside tensors on a GPU, but tensors on the CPU may not."""
+    each = [one for operand in given for one in (operand if type(operand) in (list, tuple) else (operand,))]
+    held = [one._array if isinstance(one, Stored) else one for one in each]
+    if not any(map(is_on_gpu, held)):
+        return
+    places = {place_of(a) for one, a in zip(each, held, strict=True) if isinstance(one, Stored) or is_on_gpu(a)}
+    if len(places) > 1:
+        raise ValueError(
+            f"{name}: tensors are on {' and '.join(sorted(places))}, and have to be on one device; write x.to(device)"
+        )
+
+
 def wants_gradient(operands: Iterable[Any]) -> bool:
     """Whether a call on `operands` is to be recorded."""
     for operand in operands:
@@ -193,7 +236,8 @@ def as_operands(operands: Sequence[Any]) -> list[Operand]:
             kept.append((None, given))
         else:
             is_fixed = isinstance(given, np.ndarray) and not given.flags.writeable
-            kept.append((None, Saved(given if is_fixed else np.array(given), Memory())))
+            own = copied(given) if is_on_gpu(given) else given if is_fixed else np.array(given)
+            kept.append((None, Saved(own, Memory())))
     return kept
 
 
@@ -201,7 +245,7 @@ def note(call: Call, given: Sequence[Any], result: Stored) -> None:
     """Note that `call` gave `result` of what is given now."""
     if not _NATIVE and (native := tape_functions()) is not None:
         _NATIVE.append(native.record)
-    can_be_native = _NATIVE and not result._is_traced and is_differentiable(result._array.dtype)
+    can_be_native = _NATIVE and type(result._array) is np.ndarray and is_differentiable(result._array.dtype)
     if not can_be_native or not _NATIVE[0](call, result, *given):
         record(call, as_operands(given), (result,))
 
@@ -214,13 +258,34 @@ def record(call: Call, operands: Sequence[Operand], results: Sequence[Stored], k
     """Note that `call` gave `results`, which are given their sources, and what it keeps besides."""
     if call.pull_back is None:
         saved = [Saved(result._array, result._own_memory()) for result in results]
-        node = Node(call, operands, [*saved, *[Saved(array, Memory()) for array in kept]])
+        kind = DeviceNode if is_on_gpu(results[0]._array) else Node
+        node = kind(call, operands, [*saved, *[Saved(array, Memory()) for array in kept]])
     else:  # what it needs, Python keeps
         node = PythonNode(call, operands, [type_of(result._array) for result in results])
     for index, result in enumerate(results):
         array = result._array
         if is_differentiable(array.dtype):
             result._source = node.source(index)
+
+
+class Handle:
+    """A registered hook; `remove()` takes it away."""
+
+    def __init__(self, source: Source, hook: Callable[[Any], Any]) -> None:
+        self._hooks, self._number, self._is_of_leaf = source.hooks, next(_HOOKS), source.node is None
+        self._hooks[self._number] = hook
+        CHANGES_OF_HOOKS[0] += self._is_of_leaf
+
+    def remove(self) -> None:
+        """Have the hook called no more."""
+        self._hooks.pop(self._number, None)
+        CHANGES_OF_HOOKS[0] += self._is_of_leaf
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
 
 
 def hooked(source: Source, gradient: Any) -> Any:

@@ -73,9 +73,9 @@ class Program:
         return FlatCall(self.executable, self.name)
 
 
-def program_of(name: str, module: ModuleOp, wanted: Sequence[bool]) -> Program | None:
-    """The program for `@main` of a traced module, with gradients of those arguments that are `wanted`; `None` where
-    there are none."""
+def program_of(name: str, module: ModuleOp, wanted: Sequence[bool], device: str) -> Program | None:
+    """The program for `@main` of a traced module on a device, with gradients of those arguments that are `wanted`;
+    `None` where there are none."""
     main = main_function(module)
     inputs, given = len(main.body.block.args), len(main.function_type.outputs)
     sources = [i for i in range(inputs) if wanted[i] and is_float(element_of(main.body.block.args[i].type))]
@@ -91,7 +91,7 @@ def program_of(name: str, module: ModuleOp, wanted: Sequence[bool]) -> Program |
         gradient = _Gradient(main, backward, sources, [of_results[i] for i in reads])
         key = ("kept", str(module), tuple(sources), str(backward))
         call = call_of(name, key, inlined(module), Kept(given, reads, gradient.apply))
-        return Program(call, executable(forward, "cpu", name), given, name)
+        return Program(call, executable(forward, device, name), given, name)
 
 
 def _halves(main: func.FuncOp, sources: Sequence[int]) -> Halves:

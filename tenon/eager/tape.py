@@ -6,15 +6,17 @@ memory counts the changes, so that a gradient that needs what was there before c
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 from weakref import ref
 
 import numpy as np
 
 from tenon.dialects.definition.value import Value
+from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.dialects.support.user_place import Place, shown, user_place
 from tenon.runtime.call.layout import PER_OPERAND, PER_RESULT
 
@@ -227,6 +229,10 @@ class Node(_OfNode):
 
     __slots__ = ("call", "code", "hooks_of", "instruction", "is_released", "number", "operands", "results")
     index = 0
+    device = "cpu"
+    """Where its arrays are, and its gradient is computed."""
+    arrays: ClassVar[tuple[type, ...]] = (np.ndarray,)
+    """Classes of these."""
 
     def __init__(self, call: Call, operands: Sequence[Operand], results: Sequence[Saved | Type]) -> None:
         self.call = call
@@ -300,8 +306,7 @@ class Node(_OfNode):
 
     def has_large(self) -> bool:
         """Whether there are arrays that are worth to be let go."""
-        words = (*self.operands, *self.results)
-        return any(type(word) is np.ndarray and word.nbytes >= LARGE for word in words)
+        return any(isinstance(word, self.arrays) and word.nbytes >= LARGE for word in (*self.operands, *self.results))
 
 
 class Result(_OfNode):
@@ -318,6 +323,17 @@ class Result(_OfNode):
 
     def __hash__(self) -> int:
         return hash((id(self.node), self.index))
+
+
+class DeviceNode(Node):
+    """A call on a GPU. To native code, which walks tapes of arrays of NumPy, what it gave is an end."""
+
+    __slots__ = ()
+    device = "cuda"
+
+    @property
+    def arrays(self) -> tuple[type, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return np.ndarray, sys.modules["cupy"].ndarray
 
 
 class PythonNode(Node):
@@ -355,6 +371,6 @@ def type_of(saved: Saved | Array | Number | Type) -> Any:
     """The dtype and shape of an array; the class of a number."""
     if isinstance(saved, Saved):
         return saved.array.dtype, saved.array.shape
-    if isinstance(saved, np.ndarray | Value):
-        return saved.dtype, saved.shape
+    if isinstance(saved, np.ndarray | Value) or is_on_gpu(saved):
+        return saved.dtype, saved.shape  # pyright: ignore[reportAttributeAccessIssue]
     return saved if isinstance(saved, tuple) else type(saved)

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, NoReturn, Self
 from weakref import ref
 
 import numpy as np
 
 from tenon.dialects.definition.autocast import autocast_element
+from tenon.dialects.definition.both_faces import check_cpu
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import Value, insertion_point
+from tenon.dialects.support.plain_arrays import copied, is_on_gpu, on_host
 from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.eager.backward import is_differentiable
 from tenon.eager.calls import call_function
@@ -25,18 +26,17 @@ from tenon.eager.familiar import Familiar
 from tenon.eager.known_tapes import backward_of_known
 from tenon.eager.modes import TRACING, WAITING
 from tenon.eager.operators import run
-from tenon.eager.recording import Stored, as_operands, op_call, record, wants_gradient
-from tenon.eager.tape import CHANGES_OF_HOOKS, LARGE, NUMBERS, Array, Leaf, Memory, Node, Result, Source, forget
+from tenon.eager.recording import Handle, Stored, as_operands, check_together, op_call, record, wants_gradient
+from tenon.eager.tape import LARGE, NUMBERS, Array, Leaf, Memory, Node, Result, forget
 from tenon.eager.views import View
 from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.call.tensors import TensorClasses, install_tensors
+from tenon.runtime.cuda.arrays import as_data, brought
 from tenon.runtime.evaluate import evaluate, find_function
-
-_HOOKS = count()
 
 
 class Tensor(Familiar):
-    """An array in the memory of the CPU, whose operators and methods are the functions of the ops.
+    """An array in the memory of the CPU or of a GPU, whose operators and methods are the functions of the ops.
 
     Indexing by integers, slices, `None` and `...`, `reshape`, `transpose` and their like give views; what changes one
     in place (`x += y`, `x[i] = v`, `x.relu_()`) changes the other. Where `requires_grad` is set, what is computed of a
@@ -47,10 +47,13 @@ class Tensor(Familiar):
 
     __slots__ = ()
 
-    def __init__(self, data: Any, *, dtype: Any = None, requires_grad: bool = False) -> None:
+    def __init__(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> None:
         """A copy of `data`: a number, an array of any library, or nested lists; floats are f32 unless `dtype` says
-        otherwise."""
-        self._hold(_copied(data, dtype))
+        otherwise. It is where `data` is, unless `device` says otherwise."""
+        if device is not None and TRACING.session is not None:
+            check_cpu(device)
+        array = _copied(data, dtype)
+        self._hold(array if device is None else brought(array, device))
         if requires_grad:
             self.requires_grad = True
         if TRACING.session is not None:
@@ -190,19 +193,21 @@ class Tensor(Familiar):
         target = numpy_dtype(element_type(dtype))
         return self if target == self.dtype else self.cast(dtype=target)
 
-    def convert_(self, dtype: Any) -> Self:
-        """Convert the elements to `dtype` in place, and the gradient found so far; what was recorded of the tensor does
-        not go on to it. Raises `RuntimeError` for a tensor that was computed.
+    def convert_(self, dtype: Any = None, device: Any = None) -> Self:
+        """Convert the elements to `dtype`, or have them on `device`, in place, and the gradient found so far; what was
+        recorded of the tensor does not go on to it. Raises `RuntimeError` for a tensor that was computed.
         """
         if not self.is_leaf:
             raise RuntimeError("a tensor that was computed cannot be converted in place; use astype")
-        source, target = self._source, numpy_dtype(element_type(dtype))
-        if target != self.dtype:
-            self._array, self._memory, self._source = self._array.astype(target), None, None
-            if isinstance(source, Leaf):
-                self._source = source.renewed((self.dtype, self.shape))
-            if self._grad is not None:
-                self._grad = self._grad.astype(target)
+        array = self._array if device is None else brought(self._array, device)
+        target = array.dtype if dtype is None else numpy_dtype(element_type(dtype))
+        array = array if target == array.dtype else copied(array, target)
+        if array is not self._array:
+            self._array, self._memory = array, None
+            if isinstance(self._source, Leaf):
+                self._source = self._source.renewed((self.dtype, self.shape))
+            if isinstance(self._grad, Tensor):
+                self._grad = self._grad._on(self.device).astype(target)
         return self
 
     # --- protocols --------------------------------------------------------------------------------
@@ -216,6 +221,7 @@ class Tensor(Familiar):
                 return made
         arrays = map_grouped(lambda v: v._array if isinstance(v, Stored) else v, operands)
         function = find_function(op.name.rpartition(".")[2])
+        check_together(op.name, operands)
         is_its = getattr(function, "op", None) is op  # calls of which on arrays are native
         result = function(*arrays, **settings) if is_its else evaluate(op, arrays, settings)
         made = tuple([Tensor._new(array) for array in (result if isinstance(result, tuple) else (result,))])
@@ -247,7 +253,9 @@ class Tensor(Familiar):
         where = f"{function.op.name}: out"
         if isinstance(result, tuple):
             raise TypeError(f"{where} is one tensor where there are {len(result)} results")
-        made = result if isinstance(result, Stored) else Tensor._new(np.asarray(result))
+        made = (
+            result if isinstance(result, Stored) else Tensor._new(result if is_on_gpu(result) else np.asarray(result))
+        )
         array = made._array
         if (array.dtype, array.shape) != (self.dtype, self.shape):
             raise ValueError(
@@ -264,7 +272,7 @@ class Tensor(Familiar):
     def __reduce__(self) -> Any:
         if not self.is_leaf:
             raise RuntimeError("a tensor that was computed cannot be copied or pickled with its graph; use detach()")
-        return _rebuilt, (type(self), self._array, self.requires_grad, self._grad)
+        return _rebuilt, (type(self), on_host(self._array), self.requires_grad, self._grad, self.device)
 
     def __copy__(self) -> Tensor:
         return self.detach().requires_grad_(self.requires_grad) if self.is_leaf else self[...]
@@ -316,65 +324,50 @@ class UsedGradient:
         )
 
 
-class Handle:
-    """A registered hook; `remove()` takes it away."""
-
-    def __init__(self, source: Source, hook: Callable[[Any], Any]) -> None:
-        self._hooks, self._number, self._is_of_leaf = source.hooks, next(_HOOKS), source.node is None
-        self._hooks[self._number] = hook
-        CHANGES_OF_HOOKS[0] += self._is_of_leaf
-
-    def remove(self) -> None:
-        """Have the hook called no more."""
-        self._hooks.pop(self._number, None)
-        CHANGES_OF_HOOKS[0] += self._is_of_leaf
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
-
-
 def _copied(data: Any, dtype: Any) -> Array:
     if isinstance(data, Stored):
         array = data._array
     elif isinstance(data, list | tuple):
-        array = np.asarray([item._array if isinstance(item, Stored) else item for item in data])
+        array = np.asarray([on_host(item._array) if isinstance(item, Stored) else item for item in data])
         array = array.astype(np.float32) if array.dtype == np.float64 and dtype is None else array
     else:
-        array = as_array(data, "tensor")
+        array = as_data(data, "tensor")
     target = array.dtype if dtype is None else numpy_dtype(element_type(dtype))
+    if is_on_gpu(array):
+        return copied(array, target)
     return as_array(np.array(array, target, order="C"), "tensor")
 
 
-def _rebuilt(kind: type[Tensor], array: Array, requires_grad: bool, grad: Tensor | None) -> Tensor:
+def _rebuilt(kind: type[Tensor], array: Array, requires_grad: bool, grad: Tensor | None, device: str = "cpu") -> Tensor:
     made = object.__new__(kind)
-    made._hold(array)
+    made._hold(brought(array, device))
     if requires_grad:
         Tensor.requires_grad_(made)
     made._grad = grad
     return made
 
 
-def tensor(data: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tensor:
+def tensor(data: Any, dtype: Any = None, *, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor with a copy of `data`: a number, an array of any library, or nested lists of numbers.
 
-    Without `dtype`, arrays keep theirs, Python's floats are f32 and its integers i64. Raises `TypeError` for what is
-    none of these and for a dtype that is not stored.
+    Without `dtype`, arrays keep theirs, Python's floats are f32 and its integers i64. It is on `device` (`"cpu"`,
+    `"cuda"`, `"cuda:1"`), by default where `data` is. Raises `TypeError` for what is none of these and for a dtype that
+    is not stored.
     """
-    return Tensor(data, dtype=dtype, requires_grad=requires_grad)
+    return Tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def as_tensor(array: Any, dtype: Any = None) -> Tensor:
-    """A tensor that shares the memory of an array of the CPU, of any library, where its dtype is `dtype`."""
+def as_tensor(array: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor that shares the memory of an array of any library, where its dtype is `dtype` and it is on `device`."""
+    if device is not None:
+        return as_tensor(array, dtype)._on(device)
     if isinstance(array, Tensor):
         return array if dtype is None else array.astype(dtype)
     if TRACING.session is not None:
         raise TypeError("as_tensor shares the memory of an array, which a traced function cannot; use tenon.tensor")
-    plain = as_array(array, "as_tensor")
+    plain = as_data(array, "as_tensor")
     target = plain.dtype if dtype is None else numpy_dtype(element_type(dtype))
-    made = Tensor._new(plain if plain.dtype == target else plain.astype(target))
+    made = Tensor._new(plain if plain.dtype == target else copied(plain, target))
     made._own_memory().is_exported = True
     return made
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tenon.dialects.definition.registry import watch_generation
 from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.support.plain_arrays import is_on_gpu, on_host
 from tenon.eager.recording import Stored, call_of
 from tenon.eager.tape import Array, Call
 
@@ -130,7 +131,7 @@ def _entry(entry: Any, rest: Any) -> Any:
 def read_key(key: Any) -> Key:
     """Take a key apart; masks become the places of their true elements."""
     entries: list[Hashable] = []
-    arrays: list[Array] = []
+    arrays: list[Any] = []
     for entry in key if isinstance(key, tuple) else (key,):
         if entry is None or type(entry) is int:
             entries.append(entry)
@@ -141,15 +142,16 @@ def read_key(key: Any) -> Key:
                 ("slice", tuple([None if p is None else index(p) for p in (entry.start, entry.stop, entry.step)]))
             )
         else:
-            array = entry._array if isinstance(entry, Stored) else np.asarray(entry)
+            array: Any = entry._array if isinstance(entry, Stored) else on_host(entry)
             if isinstance(array, Value):
                 entries.append("array")
                 arrays.append(array)
                 continue
+            array = array if is_on_gpu(array) else np.asarray(array)
             if array.dtype == bool:
                 if not array.ndim:
                     raise IndexError("a single truth value is an index alone, and not beside others")
-                found = array.nonzero()
+                found = on_host(array).nonzero()
                 entries += ["array"] * len(found)
                 arrays += found
             elif array.size == 0 and isinstance(entry, list):
@@ -159,7 +161,7 @@ def read_key(key: Any) -> Key:
                 what = f"an index is of {array.dtype}" if array.ndim else f"index {entry!r} is a {type(entry).__name__}"
                 raise IndexError(f"{what} where integers or truth values are needed")
             elif array.ndim == 0:
-                entries.append(int(array))
+                entries.append(int(on_host(array)))
             else:
                 entries.append("array")
                 arrays.append(array)

@@ -8,6 +8,7 @@ import numpy as np
 
 import tenon
 from tenon.dialects.definition.value import Value
+from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.nn.init import Seed, generator_of, uniform
 from tenon.nn.module import Array, Module
 
@@ -120,7 +121,7 @@ class _Table(Module):
 def check_places(where: str, places: Any, count: int) -> None:
     """Raise `IndexError` where integers that are known are no places of `count` rows."""
     known = getattr(places, "_array", places)  # of a tensor, what it holds
-    if isinstance(known, Value | list | tuple):
+    if isinstance(known, Value | list | tuple) or is_on_gpu(known):  # to ask a GPU would be to wait for it
         return
     array = np.asarray(known)
     if array.size and array.dtype.kind in "iu":

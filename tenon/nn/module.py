@@ -11,7 +11,8 @@ import numpy as np
 
 from tenon.dialects.definition.both_faces import is_device
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import is_on_gpu
+from tenon.dialects.support.plain_arrays import copied as copied_array
+from tenon.dialects.support.plain_arrays import is_stored
 from tenon.dialects.support.suggestion import UnknownAttributeError, check_keywords
 from tenon.dialects.support.user_traceback import hide_own_frames
 from tenon.dialects.types.types import element_type, is_float, numpy_dtype
@@ -23,6 +24,7 @@ from tenon.nn.hooks import Hook, ModuleHandle, call_with_hooks
 from tenon.nn.traced import watch_buffers, watch_foreign
 from tenon.nn.tree import LEARNED, Array, ModuleTree, fitting, is_dynamic, may_be_learned, note_array, note_made
 from tenon.runtime.arguments.tree import register_node
+from tenon.runtime.cuda.arrays import brought
 from tenon.runtime.tracing.watch import watch
 
 
@@ -70,7 +72,7 @@ class Module(ModuleTree):
                 and isinstance(value, Tensor)
                 and not (value.is_leaf or is_learned(value._source))
             ):
-                value = value.numpy()  # other elements for the module of arrays that this is so far
+                value = value._exported()  # other elements for the module of arrays that this is so far
             if may_be_learned(value):
                 LEARNED.changes += 1
         if type(value) is np.ndarray:
@@ -148,9 +150,8 @@ class Module(ModuleTree):
         """Convert floats, of parameters and buffers, to a dtype, or have all on a device. Both may be given, by
         position or by name.
 
-        On `"cuda"` or `"cuda:1"` arrays are CuPy's, for functions of `jit(device="cuda")`. Tensors are in the memory of
-        the CPU, and elsewhere `NotImplementedError` is raised for them; they stay the objects that they are, so that
-        optimizers go on to change them.
+        On `"cuda"` or `"cuda:1"` arrays are CuPy's. Tensors stay the objects that they are, so that optimizers go on to
+        change them.
         """
         for given in target:
             device, dtype = (given, dtype) if is_device(given) else (device, given)
@@ -167,18 +168,11 @@ class Module(ModuleTree):
         return self.to("cuda" if device is None else f"cuda:{device}")
 
     def _bring(self, device: str) -> None:
-        from tenon.runtime.cuda.arrays import brought
-
-        slots = [slot for slot in self.slots() if isinstance(slot.value, np.ndarray | Tensor) or is_on_gpu(slot.value)]
-        if device != "cpu" and (tensors := [slot.path for slot in slots if isinstance(slot.value, Tensor)]):
-            raise NotImplementedError(
-                f"{type(self).__name__}.to: {tensors[0]} is a tensor, and tensors are in the memory of the CPU; train "
-                "arrays on a GPU by a function of jit(device='cuda')"
-            )
         made: dict[int, Any] = {}
-        for slot in slots:
+        for slot in [slot for slot in self.slots() if isinstance(slot.value, Tensor) or is_stored(slot.value)]:
             value = slot.value
             if isinstance(value, Tensor):
+                value.convert_(device=device)
                 continue
             if id(value) not in made:
                 made[id(value)] = brought(value, device)
@@ -201,7 +195,7 @@ class Module(ModuleTree):
             if isinstance(value, Tensor):
                 value.convert_(dtype)
             else:
-                slot.assign(made.setdefault(id(value), value.astype(dtype)))
+                slot.assign(made.setdefault(id(value), copied_array(value, dtype)))
         return self
 
     def half(self) -> Self:
@@ -263,7 +257,7 @@ class Module(ModuleTree):
                     slot.value[...] = loaded[path]
             # An array at several places stays one; it is in the list, so that its identity is not another's meanwhile.
             arrays = [(path, slot) for path, slot in slots.items() if not isinstance(slot.value, Tensor)]
-            made = {id(slot.value): loaded[path] for path, slot in arrays if isinstance(slot.value, np.ndarray)}
+            made = {id(slot.value): loaded[path] for path, slot in arrays if is_stored(slot.value)}
             for slot in [*self.slots()]:
                 if (copy := made.get(id(slot.value))) is not None:
                     slot.assign(copy)
@@ -358,11 +352,11 @@ def _check_is_learned(module: Module, name: str, value: Any) -> None:
 
 
 def _as_array(value: Array) -> Array:
-    """The NumPy array of a tensor."""
+    """The array of a tensor: NumPy's, or CuPy's where it is on a GPU."""
     if not isinstance(value, Tensor):
         return value
     detached = value.detach()
-    return detached if TRACING.session is not None else detached.numpy()
+    return detached if TRACING.session is not None else detached._array if detached.is_cuda else detached.numpy()
 
 
 def _watch_if_foreign(module: Module) -> None:

@@ -13,7 +13,7 @@ from weakref import ref
 import numpy as np
 
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import is_on_gpu, on_host, plain_array
+from tenon.dialects.support.plain_arrays import elements_of, is_on_gpu, is_stored, on_host, plain_array
 from tenon.dialects.support.suggestion import did_you_mean
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import is_traced
@@ -21,6 +21,7 @@ from tenon.eager.parameters import CALLS, Offered, adopt, as_arrays, buffer_of, 
 from tenon.eager.recording import Stored
 from tenon.eager.tensor import Tensor
 from tenon.runtime.arguments.tree import like_sequence
+from tenon.runtime.cuda.arrays import brought, place_of
 
 Array = Any
 
@@ -119,7 +120,7 @@ class LayerArray:
         except KeyError:
             raise AttributeError(self.name) from None  # which the module's `__getattr__` goes on from
         kind = type(value)
-        if kind is np.ndarray and CALLS.journal is None and id(module) in _MADE and not is_traced():
+        if is_stored(value) and CALLS.journal is None and id(module) in _MADE and not is_traced():
             if value.dtype.kind in "USO":
                 return value  # of a dtype that no tensor has
             if self.name in module.buffer_names:
@@ -228,7 +229,7 @@ class ModuleTree:
         One that is at several places has the first path alone, unless `remove_duplicate` is false.
         """
         named = [*self.named_arrays(prefix, recurse, remove_duplicate)]
-        if any(type(value) is np.ndarray for _, value in named):
+        if any(is_stored(value) for _, value in named):
             self.offer()
             named = [*self.named_arrays(prefix, recurse, remove_duplicate)]
         yield from named
@@ -275,7 +276,7 @@ class ModuleTree:
         """
         if is_traced():
             return
-        self._make_parameters(is_due=lambda value: isinstance(value, np.ndarray))
+        self._make_parameters(is_due=is_stored)
 
     def _offered(self, name: str) -> Any:
         """The parameter that takes the place of the array in one attribute, wherever the module has that."""
@@ -359,7 +360,7 @@ def fitting(path: str, own: Array, given: Array) -> Any:
     """A copy of `given` as what a module has at `path` is stored, and where; raises `ValueError` if it is of another
     kind."""
     is_symbol = is_traced() and (isinstance(given, Value) or (isinstance(given, Stored) and given._is_traced))
-    own = own if is_on_gpu(own) or is_traced() else plain(own)
+    own = own if is_traced() else elements_of(own)
     given = given if is_symbol else plain(given)
     if given.shape != own.shape:
         raise ValueError(f"{path} has shape {own.shape} in the module and {given.shape} in the state")
@@ -367,14 +368,12 @@ def fitting(path: str, own: Array, given: Array) -> Any:
         raise ValueError(f"{path} has dtype {own.dtype} in the module and {given.dtype} in the state")
     if is_symbol:
         return (given if isinstance(given, Value) else given.detach()).astype(own.dtype)
-    made = np.array(given, dtype=own.dtype)
-    if not is_on_gpu(own):
-        return made
-    from tenon.runtime.cuda.arrays import brought
-
-    return brought(made, f"cuda:{own.device.id}")
+    return brought(np.array(given, dtype=own.dtype), place_of(own))
 
 
 def plain(array: Any) -> np.ndarray[Any, Any]:
     """The elements of an array or a tensor."""
-    return plain_array(array.detach() if hasattr(array, "detach") else on_host(array))
+    held = elements_of(array)
+    if is_on_gpu(held):
+        return on_host(held)
+    return plain_array(array.detach() if hasattr(array, "detach") else array)

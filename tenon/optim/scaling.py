@@ -11,6 +11,7 @@ import numpy as np
 
 import tenon
 from tenon.dialects.definition.both_faces import is_device
+from tenon.dialects.support.plain_arrays import elements_of
 from tenon.dialects.support.states import check_state
 from tenon.eager.changes import replace
 from tenon.eager.modes import TRACING, no_grad
@@ -174,7 +175,7 @@ class GradScaler:
             made, finite = _UNSCALED(slopes, self._state["scale"])
             for tensor, gradient in zip(tensors, made.values(), strict=True):
                 replace(tensor.grad, gradient, "unscale_")
-        self._found[id(steps)] = bool(finite.numpy()) if TRACING.session is None else finite
+        self._found[id(steps)] = bool(finite) if TRACING.session is None else finite
 
     def step(self, steps: Steps) -> Any:
         """`steps.step()`, unless gradients are not finite; whether it was made. Raises `RuntimeError` for a second step
@@ -203,7 +204,7 @@ class GradScaler:
         found = [value if isinstance(value, Tensor) else np.asarray(value) for value in self._found.values()]
         after = self._after(reduce(tenon.logical_and, found), self._state)
         if TRACING.session is None:
-            after = {name: np.asarray(value) for name, value in after.items()}
+            after = {name: np.asarray(elements_of(value)) for name, value in after.items()}
         self._state.update({n: value._array if isinstance(value, Tensor) else value for n, value in after.items()})
         self._found.clear()
         self._stepped.clear()

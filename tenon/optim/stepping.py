@@ -13,6 +13,7 @@ import numpy as np
 
 import tenon
 from tenon.dialects.definition.value import Value
+from tenon.dialects.support.plain_arrays import on_host
 from tenon.dialects.support.states import check_state
 from tenon.eager.changes import replace as replace_elements
 from tenon.eager.changes import restorer
@@ -70,7 +71,7 @@ class Steps:
         """Take the gradients of all parameters away; or, without `set_to_none`, make them zeros."""
         for group in self.param_groups:
             for tensor in group["params"]:
-                tensor.grad = None if set_to_none or tensor.grad is None else Tensor._new(np.zeros_like(tensor._array))
+                tensor.grad = None if set_to_none or tensor.grad is None else tensor.new_zeros(tensor.shape)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change all parameters that have gradients. `closure`, where there is one, computes these, and the loss that
@@ -179,7 +180,7 @@ class Steps:
                 )
             rule = replace(self._rule, **self._settings_of(group))
             if given is not None:
-                like = {str(i): tensor.detach().numpy() for i, tensor in enumerate(own["params"])}
+                like = {str(i): tensor._array for i, tensor in enumerate(own["params"])}
                 expected = {path: np.shape(leaf) for path, leaf in _flat(rule.start(like)).items()}
                 found = {path: np.shape(leaf) for path, leaf in _flat(given).items()}
                 if found != expected:
@@ -238,7 +239,9 @@ def _joined(state: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 def _copied(state: Any) -> Any:
     if isinstance(state, dict):
         return {key: _copied(value) for key, value in state.items()}
-    return None if state is None else np.array(state)
+    if isinstance(state, list):
+        return [_copied(value) for value in state]
+    return None if state is None else np.array(on_host(state))
 
 
 def _flat(state: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -259,16 +262,16 @@ class Average:
             raise ValueError(f"Average: decay is {decay}, outside of [0, 1]")
         self.decay = decay
         self._tensors = tensors_in(parameters)
-        self.values = [tensor.detach().numpy().copy() for tensor in self._tensors]
+        self.values = [tensor.detach().clone() for tensor in self._tensors]
 
     def update(self) -> None:
         """Let the averages follow the parameters as they are."""
         for value, tensor in zip(self.values, self._tensors, strict=True):
-            value += (tensor.detach().numpy() - value) * value.dtype.type(1 - self.decay)
+            value += (tensor.detach() - value) * (1 - self.decay)
 
     def state_dict(self) -> dict[str, Any]:
         """The averages."""
-        return {"values": [value.copy() for value in self.values]}
+        return {"values": _copied([value._array for value in self.values])}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what `state_dict` gave; raises `ValueError`, changing nothing, where it does not fit."""
@@ -279,7 +282,8 @@ class Average:
         for number, (own, value) in enumerate(zip(self.values, given, strict=True)):
             if own.shape != value.shape:
                 raise ValueError(f"Average: value {number} has shape {own.shape}, and in the state {value.shape}")
-        self.values = [value.astype(own.dtype) for own, value in zip(self.values, given, strict=True)]
+        for own, value in zip(self.values, given, strict=True):
+            own.copy_(value)
 
     def applied(self) -> Applied:
         """A context in which the parameters are the averages."""
@@ -294,7 +298,7 @@ class Applied:
         self._kept: list[Any] = []
 
     def __enter__(self) -> None:
-        self._kept = [tensor.detach().numpy().copy() for tensor in self._tensors]
+        self._kept = [tensor.detach().clone() for tensor in self._tensors]
         self._give(self._values)
 
     def __exit__(self, *_: object) -> None:

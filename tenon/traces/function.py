@@ -18,7 +18,7 @@ import numpy as np
 from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.registry import generation
 from tenon.dialects.ops.control.debug import checks_gradients
-from tenon.dialects.support.plain_arrays import is_on_gpu
+from tenon.dialects.support.plain_arrays import elements_of, is_on_gpu
 from tenon.dialects.support.turns import StandsStillError, Turns
 from tenon.dialects.support.user_place import shown
 from tenon.dialects.support.user_traceback import shows_user_frames
@@ -250,7 +250,7 @@ def _take_apart(tree: Any, leaves: list[Any]) -> Hashable:
     if kind is dict:
         return kind, *[(key, _take_apart(item, leaves)) for key, item in tree.items()]
     leaves.append(tree)
-    if isinstance(tree, Stored):
+    if isinstance(tree, Stored) and not is_on_gpu(tree._array):
         return kind, tree._array.dtype, tree._array.shape, tree._source is None
     if isinstance(tree, np.ndarray):
         return kind, tree.dtype, tree.shape
@@ -260,10 +260,10 @@ def _take_apart(tree: Any, leaves: list[Any]) -> Hashable:
         return kind, tree.dtype, tree.tobytes()
     if isinstance(tree, _BY_VALUE):
         return kind, tree
-    if is_on_gpu(tree):
+    if is_on_gpu(elements_of(tree)):
         raise TypeError(
-            f"trace: a {kind.__name__} on a GPU is an argument, and a traced function runs on the CPU, where its "
-            "elements would be constant; compile a function of arrays by jit(device='cuda')"
+            f"trace: a {kind.__name__} on a GPU is an argument, and a traced function runs on the CPU; call it without "
+            "trace, or make a function of arrays a program by jit(device='cuda')"
         )
     return kind, id(tree)
 

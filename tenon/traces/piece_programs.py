@@ -109,7 +109,7 @@ def compiled(
         module = trace_types(replayed, types).module
         if not is_recorded:
             return PieceProgram(FlatCall(executable(module, "cpu", _NAME), _NAME), None, len(outputs), varying)
-        made = program_of(_NAME, module, [*[wanted for _, wanted in inputs], *[False] * len(numbers)])
+        made = program_of(_NAME, module, [*[wanted for _, wanted in inputs], *[False] * len(numbers)], "cpu")
     return None if made is None else PieceProgram(made.launch, made.call, made.given, varying)
 
 

@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 
 from tenon.dialects.support.donation import is_donated, refuse_donated
 from tenon.dialects.support.forking import cached_property
+from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.dialects.support.user_place import user_place
 from tenon.dialects.types.types import array_type
 from tenon.eager.modes import MODE
@@ -24,6 +25,7 @@ from tenon.eager.tape import Call
 from tenon.eager.tensor import UsedGradient
 from tenon.runtime.arguments.arguments import WideFloat
 from tenon.runtime.arguments.tree import flatten, paths
+from tenon.runtime.cuda.arrays import place_of
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.python_state import collection_paused
 from tenon.runtime.reads.guards import Names
@@ -54,6 +56,12 @@ class Program:
         """What keeps the identities of arguments."""
         self.used = UsedGradient(name)
         self.inputs = _inputs(reads, leaves)
+        for given in self.inputs:
+            if is_on_gpu(given.leaf):
+                raise TypeError(
+                    f"{name} reads a tensor on {place_of(given.leaf)}, and a traced function runs on the CPU; call it "
+                    "without trace, or make a function of arrays a program by jit(device='cuda')"
+                )
         session = Session(name, reads, self.inputs)
         self.plan = Plan(session, keep_grad)
         captures = Seen(_SMALL)

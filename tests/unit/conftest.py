@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator
 from zlib import crc32
 
+import cupy_stand_in
+import driver_stand_in
 import pytest
 from random_numbers import restart
 
 from tenon.dialects.definition.registry import _start_generation
+from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.runtime import executables
 from tenon.runtime.call import entry
+from tenon.runtime.cuda import device_cuda, launches, nvrtc
 from tenon.runtime.knobs import knobs
 
 MANY = frozenset(
@@ -45,4 +51,23 @@ def new_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let calls of ops begin anew, with room for entries, whatever calls other tests made: what serves calls of all
     sizes by then is counted now and then, in Python, and an op that has many entries gets no more."""
     monkeypatch.setattr(entry, "MADE", 1 << 20)
+    _start_generation()
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Generator[cupy_stand_in.Machine]:
+    """Two GPUs that are none: the stand-in for CuPy, with kernels under the shim. Nothing made for them is kept."""
+    made = cupy_stand_in.Machine()
+    monkeypatch.setitem(sys.modules, "cupy", cupy_stand_in.stand_in(made))
+    driver = driver_stand_in.Driver(made)
+    monkeypatch.setattr(launches, "driver", lambda: driver)
+    monkeypatch.setattr(nvrtc, "compile_kernels", lambda source, _: nvrtc.Compiled(source.encode(), {}))
+    monkeypatch.setattr(nvrtc, "version", lambda: (12, 9))
+    monkeypatch.setattr(nvrtc, "why_unavailable", lambda: None)
+    monkeypatch.setattr(executables, "_executables", BoundedCache(8))
+    device_cuda._why_no_device.cache_clear()
+    _start_generation()
+    with knobs.override(cache=False):
+        yield made
+    device_cuda._why_no_device.cache_clear()
     _start_generation()

@@ -11,6 +11,7 @@ for.
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 import types
 from collections import defaultdict
@@ -208,7 +209,7 @@ class Device:
         self.machine.local.device = self.before
 
 
-class ndarray:  # as CuPy has it
+class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # as CuPy has it
     """An array on a device. Has no `__dict__`, as CuPy's."""
 
     __slots__ = ("__weakref__", "base", "data", "dtype", "shape", "strides")
@@ -224,6 +225,7 @@ class ndarray:  # as CuPy has it
         self.data = alloc(self.machine, size) if memptr is None else memptr
         self.base = None
 
+    ndim = property(lambda self: len(self.shape))
     size = property(lambda self: int(np.prod(self.shape)))
     itemsize = property(lambda self: self.dtype.itemsize)
     nbytes = property(lambda self: self.size * self.itemsize)
@@ -258,10 +260,69 @@ class ndarray:  # as CuPy has it
             self.machine.stream().synchronize()
         return self.on_host().copy()
 
-    def copy(self) -> ndarray:
+    def copy(self) -> ndarray:  # to the current device
         made = type(self)(self.shape, self.dtype)
         self.machine.stream().submit(lambda: np.copyto(made.on_host(), self.on_host()))
         return made
+
+    def _check_is_on_current(self) -> None:
+        if self.data.device_id != self.machine.device:
+            raise ValueError("Array device must be same as the current device")
+
+    def astype(self, dtype: Any) -> ndarray:
+        self._check_is_on_current()
+        made = type(self)(self.shape, dtype)
+        self.machine.stream().submit(lambda: np.copyto(made.on_host(), self.on_host(), casting="unsafe"))
+        return made
+
+    def __setitem__(self, index: Any, values: Any) -> None:
+        if isinstance(values, np.ndarray):
+            raise TypeError(f"Unsupported type {type(values)}")
+        self._check_is_on_current()
+        target = self[index]
+        given = values.on_host if isinstance(values, ndarray) else lambda: values
+        self.machine.stream().submit(lambda: np.copyto(target.on_host(), given(), casting="unsafe"))
+
+    def reshape(self, *shape: Any) -> ndarray:
+        seen = self.on_host().reshape(*shape)
+        if np.shares_memory(seen, self.on_host()) or not seen.size:
+            return self._part(seen)
+        return self.copy().reshape(*shape)
+
+    def transpose(self, *axes: Any) -> ndarray:
+        return self._part(self.on_host().transpose(*axes))
+
+    def squeeze(self, axis: Any = None) -> ndarray:
+        return self._part(self.on_host().squeeze(axis))
+
+    def __array_ufunc__(self, function: Any, method: str, *given: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs:
+            return NotImplemented
+        if any(isinstance(value, np.ndarray) for value in given):
+            raise TypeError("Unsupported type <class 'numpy.ndarray'>")
+
+        for array in given:
+            if isinstance(array, ndarray):
+                array._check_is_on_current()
+
+        def computed(array_of: Callable[[ndarray], Any]) -> Any:
+            return np.asarray(function(*[array_of(v) if isinstance(v, ndarray) else v for v in given]))
+
+        like = computed(lambda array: np.ones(array.shape, array.dtype))
+        made = type(self)(like.shape, like.dtype)
+        self.machine.stream().submit(lambda: np.copyto(made.on_host(), computed(ndarray.on_host)))
+        return made
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function.__name__ == "may_share_memory":
+            return np.may_share_memory(*[array.on_host() for array in args])
+        if function.__name__ not in ("expand_dims", "broadcast_to"):
+            return NotImplemented
+        array, *rest = args
+        return array._part(function(array.on_host(), *rest, **kwargs))
+
+    def __reduce__(self) -> Any:
+        return _restored, (self.get(),)
 
     def view(self, dtype: Any = None) -> ndarray:
         return self._part(self.on_host() if dtype is None else self.on_host().view(dtype))
@@ -273,11 +334,19 @@ class ndarray:  # as CuPy has it
         return made
 
     def __getitem__(self, index: Any) -> ndarray:
-        return self._part(self.on_host()[index])
+        entries = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(entry, list | np.ndarray | ndarray) for entry in entries):
+            raise NotImplementedError("indexing by arrays is not what the runtime asks of CuPy")
+        has_rest = any(entry is Ellipsis for entry in entries)
+        return self._part(self.on_host()[entries if has_rest else (*entries, ...)])
 
     @property
     def T(self) -> ndarray:
         return self._part(self.on_host().T)
+
+
+def _restored(host: np.ndarray[Any, Any]) -> Any:
+    return sys.modules["cupy"].asarray(host)
 
 
 def alloc(machine: Machine, size: int) -> MemoryPointer:

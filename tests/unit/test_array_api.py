@@ -184,5 +184,5 @@ def test_other_names_of_arguments_are_not_given_twice() -> None:
         tenon.clip(np.zeros(2), low=0.0, min=1.0)
     with pytest.raises(ValueError, match="copy is False where None or True is needed"):
         tenon.reshape(np.zeros(2), (2, 1), copy=False)
-    with pytest.raises(ValueError, match="device is 'gpu' where 'cpu' is needed"):
+    with pytest.raises(ValueError, match="device is 'gpu' where 'cpu', 'cuda' or 'cuda:N' is needed"):
         tenon.zeros(3, device="gpu")

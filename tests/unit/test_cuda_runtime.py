@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +11,6 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 import cupy_stand_in
-import driver_stand_in
 import ml_dtypes
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from cuda_shim import COMPILER
 import tenon
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.runtime import executables, lower
-from tenon.runtime.cuda import device_cuda, launches, nvrtc
+from tenon.runtime.cuda import launches, nvrtc
 from tenon.runtime.cuda.cupy_backend import PER_THREAD
 from tenon.runtime.cuda.device import ArgumentError, LaunchError
 from tenon.runtime.executable_cuda import CudaExecutable
@@ -38,22 +37,6 @@ def compile_to(architectures: list[str]) -> Callable[[str, str], nvrtc.Compiled]
         return nvrtc.Compiled(source.encode(), {})
 
     return compile_kernels
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[cupy_stand_in.Machine]:
-    made = cupy_stand_in.Machine()
-    monkeypatch.setitem(sys.modules, "cupy", cupy_stand_in.stand_in(made))
-    driver = driver_stand_in.Driver(made)
-    monkeypatch.setattr(launches, "driver", lambda: driver)
-    monkeypatch.setattr(nvrtc, "compile_kernels", compile_to([]))
-    monkeypatch.setattr(nvrtc, "version", lambda: (12, 9))
-    monkeypatch.setattr(nvrtc, "why_unavailable", lambda: None)
-    monkeypatch.setattr(executables, "_executables", BoundedCache(8))
-    device_cuda._why_no_device.cache_clear()
-    with knobs.override(cache=False):
-        yield made
-    device_cuda._why_no_device.cache_clear()
 
 
 def floats(*shape: int, seed: int = 0) -> Array:
@@ -155,26 +138,6 @@ def test_floats_that_an_interface_calls_bytes_are_those_of_their_library(machine
     np.testing.assert_array_equal(result.get().astype(np.float32), x.astype(np.float32) * 2)
 
 
-def test_tensors_are_copied_and_not_recorded(machine: cupy_stand_in.Machine) -> None:
-    function = tenon.jit(step, device="cuda")
-    params, x = {n: tenon.tensor(a, requires_grad=True) for n, a in parameters().items()}, tenon.tensor(floats(4, 8))
-    for given in (x, on_gpu(floats(4, 8))):
-        with pytest.raises(TypeError, match=r"step: runs on cuda, where nothing is recorded for backward\(\), and an"):
-            function(params, given)
-        with tenon.no_grad():
-            assert_like(function(params, given), expected_step(parameters(), floats(4, 8)))
-    with pytest.raises(
-        TypeError, match="trace: a ndarray on a GPU is an argument, and a traced function runs on the CPU"
-    ):
-        tenon.trace(lambda x: x)((on_gpu(floats(3)),))
-    model = tenon.nn.Linear(3, 2, seed=0).requires_grad_()
-    call = tenon.jit(lambda model, x: model(x), device="cuda")
-    with pytest.raises(TypeError, match="an argument requires a gradient"):
-        call(model, floats(5, 3))
-    with tenon.no_grad():
-        assert_like(call(model, floats(5, 3)), model(floats(5, 3)).numpy())
-
-
 def test_a_module_is_trained_where_it_is(machine: cupy_stand_in.Machine, tmp_path: Path) -> None:
     cupy = sys.modules["cupy"]
     model, x = tenon.nn.Linear(3, 2, seed=0), floats(5, 3)
@@ -189,22 +152,18 @@ def test_a_module_is_trained_where_it_is(machine: cupy_stand_in.Machine, tmp_pat
         model.to("cuda:7")
     moved = model.to("cuda:1")
     assert moved is model
-    assert isinstance(model.weight, cupy.ndarray)
-    assert model.weight.device.id == 1
+    assert isinstance(vars(model)["weight"], cupy.ndarray)
+    assert model.weight.device == "cuda:1"
     moved, _ = tenon.jit(train, device="cuda", donate=("model", "state"))(model, optimizer.init(model), x)
     assert moved.weight.device.id == 1
     tenon.saving.save(tmp_path / "state", moved.state_dict())
     loaded = tenon.nn.Linear(3, 2)
     loaded.load_state_dict(tenon.saving.load(tmp_path / "state"))
-    with pytest.raises(NotImplementedError, match="this parameter is on a GPU"):
-        moved.requires_grad_()
     loaded.cuda().load_state_dict(moved.state_dict())
-    assert loaded.weight.device.id == 0
+    assert loaded.weight.device == "cuda:0"
     for name, value in expected.state_dict().items():
         assert_like(loaded.state_dict()[name], value)
         np.testing.assert_allclose(moved.cpu().state_dict()[name], value, rtol=1e-5)
-    with pytest.raises(NotImplementedError, match=r"Linear\.to: weight is a tensor, and tensors are in the memory of"):
-        loaded.cpu().requires_grad_().cuda()
 
 
 def test_strided_and_misaligned_arrays_are_copied(

@@ -542,7 +542,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "index of floats": (lambda x: x[[1.5]], IndexError, "an index is of float64 where integers or truth values"),
     "index that is a float": (lambda x: x[1.5], IndexError, r"index 1\.5 is a float where integers or truth values"),
     "slice of floats": (lambda x: x[0.5:], TypeError, "integer"),
-    "device": (lambda x: x.to("cuda"), NotImplementedError, "jit"),
+    "device": (lambda x: x.to("cuda:x"), ValueError, "device 'cuda:x' is not one of cpu, cuda, cuda:N"),
     "truth": (bool, ValueError, "not known"),
     "cotangent": (lambda x: x.backward(np.ones(3)), ValueError, r"float32\[3\]"),
     "integers": (lambda _: tenon.tensor([1]).requires_grad_(), RuntimeError, "only tensors of floats"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from tenon.dialects.definition.keywords import also_called, check_device
 from tenon.dialects.definition.operands import is_computed, shaped, to_value
-from tenon.dialects.definition.registry import tensor_function
+from tenon.dialects.definition.registry import placed, tensor_function
 from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.types.shapes import InferenceError, check_addressable, check_count, normalize_axis
 from tenon.dialects.types.size import Size
@@ -52,7 +52,7 @@ def filled(function: str, shape: Any, value: Any, dtype: object, device: str | N
         made = ops.broadcast_to(asarray(value, dtype), shape=size)
         return made if isinstance(made, Value) else made.clone()
     if insertion_point() is None:
-        return np.full(size, number)
+        return placed(np.full(size, number), device)
     if any(isinstance(extent, Size) for extent in size):
         return ops.broadcast_to(ops.constant(value=number), shape=size)
     return ops.constant(value=np.broadcast_to(number, size))
@@ -104,6 +104,7 @@ def full_like(x: Any, value: float, *, dtype: object = None, device: str | None 
     made = full(tuple(array.shape), value, array.dtype if dtype is None else dtype)
     if is_computed(value):
         return made
+    made = made if isinstance(made, Value) else placed(made, device, x)
     face = getattr(type(x), "__tenon_new__", None)
     # Where a function of values is traced, tensors are read from around it, and what is made there is none.
     is_value = isinstance(made, Value) and not getattr(x, "_is_traced", False)

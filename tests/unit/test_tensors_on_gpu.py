@@ -1,0 +1,282 @@
+"""Tensors on a GPU, on the stand-in for CuPy: what they give is what tensors on the CPU give, and is where they are."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cupy_stand_in
+import numpy as np
+import pytest
+from cuda_shim import COMPILER
+
+import tenon
+from tenon import nn, optim
+
+pytestmark = [
+    pytest.mark.skipif(COMPILER is None, reason="g++ is not installed"),
+    pytest.mark.usefixtures("machine"),
+]
+Array = np.ndarray[Any, Any]
+
+
+def floats(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def on_gpu(array: Array, *, requires_grad: bool = False) -> tenon.Tensor:
+    return tenon.tensor(array, device="cuda", requires_grad=requires_grad)
+
+
+def close(found: tenon.Tensor | None, expected: Any, device: str = "cuda:0") -> None:
+    assert found is not None
+    assert found.device == device
+    given = expected.detach().cpu().numpy() if isinstance(expected, tenon.Tensor) else expected
+    np.testing.assert_allclose(found.detach().cpu().numpy(), given, rtol=2e-5, atol=2e-5)
+
+
+def both(function: Callable[..., Any], *arrays: Array) -> None:
+    """A function of tensors gives the same results and gradients on the CPU and on a GPU."""
+    found: list[list[Any]] = []
+    for device in ("cpu", "cuda"):
+        given = [tenon.tensor(array, device=device) for array in arrays]
+        for tensor in given:
+            if tensor.is_floating_point():
+                tensor.requires_grad_()
+        result = function(*given)
+        (result * result).sum().backward()
+        found.append([result, *[tensor.grad for tensor in given if tensor.requires_grad]])
+    for one, other in zip(*found, strict=True):
+        close(other, one)
+
+
+def test_where_tensors_are() -> None:
+    array = floats(2, 3)
+    x = on_gpu(array)
+    assert (x.device, x.is_cuda, x.shape, x.dtype) == ("cuda:0", True, (2, 3), np.float32)
+    assert x.cuda() is x.to("cuda") is x.to(device="cuda:0")
+    assert x.cpu().device == "cpu"
+    assert x.to("cuda:1").device == "cuda:1"
+    assert x.to(tenon.tensor([1.0, 2.0], dtype="f64")).dtype == np.float64
+    assert tenon.tensor(array).to(x).device == "cuda:0"
+    assert tenon.tensor([x.sum(), x.max()]).device == "cpu"
+    assert repr(on_gpu(np.ones(2, np.float32))) == "tensor([1., 1.], device='cuda:0')"
+    assert "on cuda:0" in x._repr_html_()
+    assert x.tolist() == array.tolist()
+    assert float(x[1, 2]) == x[1, 2].item() == array[1, 2]
+    assert bool(x[0, 0] == float(array[0, 0]))
+    assert float(array[0, 1]) in x
+    again = pickle.loads(pickle.dumps(x))
+    close(again, array)
+    with pytest.raises(TypeError, match=r"^a tensor on cuda:0 has no NumPy array of its memory; write x.cpu\(\).numpy"):
+        np.asarray(x)
+    with pytest.raises(ValueError, match=r"^device cuda:7 is not there: this machine has cuda:0 to cuda:1$"):
+        x.to("cuda:7")
+
+
+def test_arrays_of_others_are_shared() -> None:
+    there = sys.modules["cupy"].asarray(floats(3))
+    shared, copy = tenon.as_tensor(there), tenon.tensor(there)
+    shared[0] = 7.0
+    assert there.get()[0] == 7 != copy[0].item()
+    assert tenon.from_dlpack(there) is there
+    close(shared + there, 2 * there.get())
+
+
+def test_made_there() -> None:
+    x = on_gpu(floats(2, 3))
+    close(x.new_zeros(2), np.zeros(2))
+    close(tenon.zeros_like(x) + 1, np.ones((2, 3)))
+    close(tenon.tensor(tenon.full((2,), 3, device="cuda")), np.full(2, 3))
+    assert x.new_ones(2, device="cpu").device == "cpu"
+    assert tenon.rand(3, device="cuda").device == tenon.randn_like(x).device == "cuda:0"
+    x.normal_(generator=0)
+    close(x, tenon.tensor(np.empty((2, 3), np.float32)).normal_(generator=0))
+    assert (tenon.cuda.is_available(), tenon.cuda.device_count(), tenon.cuda.current_device()) == (True, 2, 0)
+    assert tenon.device("cuda", 1) == "cuda:1"
+    with pytest.raises(ValueError, match="zeros: device is 'tpu' where 'cpu', 'cuda' or 'cuda:N' is needed"):
+        tenon.zeros(2, device="tpu")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: tenon.tanh(x @ y.T) * 2.0 + 1,
+        lambda x, y: (x / (1 + y * y)).reshape(2, -1).T[1:, ::-1].unsqueeze(0).expand(2, -1, -1),
+        lambda x, y: tenon.concat([x[:2], y[1:]], axis=0).astype("f64").softmax(-1),
+        lambda x, y: x[[3, 0, 3], [1, 2, 1]] - y[y > 0].sum(),
+        lambda x, y: x.at[[0, 2]].add(y[:2]).at[1, 2:].set(0.5),
+        lambda x, y: x.clone().fill_(1.0).mul_(y).add_(x),
+        lambda x, y: tenon.jit(lambda a, b: tenon.sin(a) * b)(x, y),
+        lambda x, y: tenon.vmap(lambda a, b: a @ b)(x, y),
+    ],
+)
+def test_results_and_gradients(function: Callable[..., Any]) -> None:
+    both(function, floats(4, 6), floats(4, 6, seed=1))
+
+
+def test_changes_in_place() -> None:
+    expected = floats(4, 6)
+    x = on_gpu(expected)
+    row, column = x[1], x.T[2]
+    row += 1
+    x[0] = 5.0
+    x[1:3, 2] = on_gpu(np.array([7, 8], np.float32))
+    x[np.array([3, 3]), np.array([0, 1])] = -1.0
+    x[x > 6] = 0.5
+    x[2] = floats(6, seed=2)
+    expected[1] += 1
+    expected[0] = 5
+    expected[1:3, 2] = [7, 8]
+    expected[[3, 3], [0, 1]] = -1
+    expected[expected > 6] = 0.5
+    expected[2] = floats(6, seed=2)
+    close(x, expected)
+    close(column, expected[:, 2])
+    close(x[x > 0], expected[expected > 0])
+    close(x.nonzero()[1], expected.nonzero()[1])
+    close((x > 0).unique(), [False, True])
+    target = on_gpu(np.empty_like(expected))
+    assert tenon.exp(x, out=target) is target
+    close(target, np.exp(expected))
+    y = on_gpu(floats(3), requires_grad=True)
+    z = y * y
+    z.mul_(2.0)
+    doubled = z.exp()
+    z.add_(1.0)
+    with pytest.raises(RuntimeError, match="cannot be changed in place where calls are recorded"):
+        y += 1
+    doubled.sum().backward()
+    close(y.grad, 4 * floats(3) * np.exp(2 * floats(3) ** 2))
+
+
+def test_gradients_go_from_device_to_device() -> None:
+    here = tenon.tensor(floats(5), requires_grad=True)
+    there = (here * 2).cuda()
+    elsewhere = there.to("cuda:1") ** 2
+    assert (there.requires_grad, elsewhere.device) == (True, "cuda:1")
+    elsewhere.sum().cpu().backward()
+    close(here.grad, 8 * floats(5), "cpu")
+    x = on_gpu(floats(5), requires_grad=True)
+    seen: list[str] = []
+    x.register_hook(lambda gradient: seen.append(gradient.device))
+    (slope,) = tenon.autograd.grad((x**3).sum(), x, create_graph=True)
+    (slope * slope).sum().backward()
+    close(x.grad, 36 * floats(5) ** 3)
+    assert seen[-1] == "cuda:0"
+    (x * 2).backward(np.arange(5))
+    with pytest.raises(ValueError, match=r"^backward: tensors are on cpu and cuda:0"):
+        (x * 2).backward(tenon.tensor(floats(5)))
+
+
+def test_a_function_whose_gradient_is_python() -> None:
+    class Doubled(tenon.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+            ctx.save_for_backward(x)
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            return gradients[0] * 2 + gradients[1] + ctx.saved_tensors[0] * 0
+
+    both(lambda x: Doubled.apply(x.exp())[0], floats(4))
+
+
+def test_tensors_of_one_call_are_on_one_device() -> None:
+    here, there, elsewhere = tenon.tensor(floats(3)), on_gpu(floats(3)), tenon.tensor(floats(3), device="cuda:1")
+    for call in (
+        lambda: here + there,
+        lambda: tenon.concat([there, here], axis=0),
+        lambda: tenon.select(there > 0, there, here),
+        lambda: there + elsewhere,
+    ):
+        with pytest.raises(
+            ValueError, match=r"^\w+: tensors are on cpu|cuda:0 and c.*, and have to be on one device; "
+        ):
+            call()
+    close(there + floats(3), 2 * floats(3))  # arrays and numbers are no tensors
+    close(tenon.jit(lambda a, b: a + b)(there, here), 2 * floats(3))  # programs take copies
+    close(tenon.exp(elsewhere), np.exp(floats(3)), "cuda:1")
+    close((elsewhere[1:].clone() + 1).add_(1.0), floats(3)[1:] + 2, "cuda:1")
+    here.copy_(there + 1)
+    close(here, floats(3) + 1, "cpu")
+    with pytest.raises(TypeError, match="out has a tensor on the CPU, and the function runs on a GPU"):
+        tenon.jit(lambda a: a * 2)(there, out=here)
+
+
+def test_functions_run_where_their_arguments_are(machine: cupy_stand_in.Machine) -> None:
+    w = sys.modules["cupy"].asarray(floats(3, 2))
+    function = tenon.jit(lambda w, x: {"y": tenon.sum(x @ w, axis=0)})
+    expected = (floats(4, 3, seed=1) @ w.get()).sum(0)
+    for given in (function, function.freeze(w)):
+        args = (floats(4, 3, seed=1),) if given is not function else (w, floats(4, 3, seed=1))
+        np.testing.assert_allclose(given(*args)["y"].get(), expected, rtol=1e-5)
+    np.testing.assert_allclose(function(w.get(), floats(4, 3, seed=1))["y"], expected, rtol=1e-5)
+    np.testing.assert_allclose(tenon.grad(lambda w: tenon.sum(w * w))(w).get(), 2 * w.get(), rtol=1e-5)
+    np.testing.assert_allclose(tenon.exp(w).get(), np.exp(w.get()), rtol=1e-5)
+    with pytest.raises(TypeError, match="another device than the CPU"):
+        tenon.jit(lambda w: w * 2, device="cpu")(w)
+    x = tenon.tensor(floats(3), requires_grad=True)
+    machine.launches.clear()
+    tenon.jit(lambda x: tenon.sum(tenon.sin(x)), device="cuda")(x).backward()
+    assert machine.launches
+    close(x.grad, np.cos(floats(3)), "cpu")
+
+
+def test_traced_functions_run_on_the_cpu() -> None:
+    for given in (on_gpu(floats(3)), sys.modules["cupy"].asarray(floats(3))):
+        with pytest.raises(
+            TypeError, match=r"^trace: a \w+ on a GPU is an argument, and a traced function runs on the"
+        ):
+            tenon.trace(lambda x: x * 2)(given)
+    w = on_gpu(floats(3))
+    with pytest.raises(TypeError, match=r"^<lambda> reads a tensor on cuda:0, and a traced function runs on the CPU"):
+        tenon.trace(lambda x: x * w)(tenon.tensor(floats(3)))
+    with pytest.raises(NotImplementedError, match=r"functions of tenon\.trace run on the CPU"):
+        tenon.trace(lambda x: x.to("cuda"))(tenon.tensor(floats(3)))
+
+
+def trained(device: str, optimizer: Any) -> tuple[Any, Any, Any, list[float]]:
+    nn.manual_seed(3)
+    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.GELU(), nn.Dropout(0.25), nn.Linear(8, 3)).to(device)
+    steps, scaler = optimizer.over(model.parameters()), optim.GradScaler(init_scale=8.0)
+    average = optim.Average(model.parameters(), 0.5)
+    x = tenon.tensor(floats(10, 6), device=device)
+    labels = tenon.tensor(np.arange(10) % 3, device=device)
+    losses: list[float] = []
+    for _ in range(3):
+        steps.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), labels)
+        scaler.scale(loss).backward()
+        scaler.unscale_(steps)
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        scaler.step(steps)
+        scaler.update()
+        average.update()
+        losses.append(loss.item())
+    return model, steps, average, losses
+
+
+@pytest.mark.parametrize(
+    "optimizer", [optim.SGD(lr=0.1, momentum=0.9), optim.AdamW(lr=0.05, eps=1e-2)], ids=["sgd", "adamw"]
+)
+def test_training(optimizer: Any, tmp_path: Path) -> None:
+    here, steps, average, losses = trained("cpu", optimizer)
+    there, those, other, found = trained("cuda", optimizer)
+    np.testing.assert_allclose(found, losses, rtol=1e-4)
+    for name, value in here.state_dict().items():
+        close(tenon.tensor(there.state_dict()[name]), value)
+    for one, value in zip(other.values, average.values, strict=True):
+        close(one, value)
+    tenon.saving.save(tmp_path / "state", there.state_dict())
+    parameters = [*there.parameters()]
+    assert there.cpu().load_state_dict(tenon.saving.load(tmp_path / "state"))
+    assert {tensor.device for tensor in there.parameters()} == {"cpu"}
+    assert all(map(lambda a, b: a is b, parameters, there.parameters()))
+    assert {tensor.grad.device for tensor in parameters} == {"cpu"}
+    those.load_state_dict(steps.state_dict())
+    steps.load_state_dict(those.state_dict())
