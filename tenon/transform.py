@@ -270,6 +270,9 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     another dtype; Python's have any.
     """
     check_functions("jvp", function)
+    for name, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, tuple | list):
+            raise TypeError(f"jvp: {name} is a {type(given).__name__} where a tuple of an array per argument is needed")
 
     def named(number: int) -> str:
         return "jvp: tangent" if len(primals) == 1 else f"jvp: tangent {number}"

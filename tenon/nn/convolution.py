@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import tenon
-from tenon.nn.derived import Sizes, WindowModule, sizes_of
+from tenon.nn.derived import Sizes, WindowModule, check_sizes, sizes_of
 from tenon.nn.init import Seed, generator_of, uniform
 from tenon.nn.module import Array
 
@@ -38,6 +38,7 @@ class _Conv(WindowModule):
     ) -> None:
         super().__init__()
         kind = type(self).__name__
+        check_sizes(self, in_channels=in_channels, out_channels=out_channels, kernel_size=kernel_size, groups=groups)
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise ValueError(
                 f"{kind}: groups is {groups}, which does not divide {in_channels} and {out_channels} channels"
@@ -46,9 +47,9 @@ class _Conv(WindowModule):
             modes = "zeros" if self.IS_TRANSPOSED else ", ".join(_MODES)
             raise ValueError(f"{kind}: padding_mode {padding_mode!r} is not one of {modes}")
         self.in_channels, self.out_channels = in_channels, out_channels
-        self.kernel_size = sizes_of(kernel_size, self.RANK)
-        self.stride, self.dilation = sizes_of(stride, self.RANK), sizes_of(dilation, self.RANK)
-        self.padding = padding if isinstance(padding, str) else sizes_of(padding, self.RANK)
+        self.kernel_size = sizes_of(kernel_size, self.RANK, "kernel_size")
+        self.stride, self.dilation = sizes_of(stride, self.RANK, "stride"), sizes_of(dilation, self.RANK, "dilation")
+        self.padding = padding if isinstance(padding, str) else sizes_of(padding, self.RANK, "padding")
         self.groups, self.padding_mode = groups, padding_mode
         channels = (in_channels, out_channels) if self.IS_TRANSPOSED else (out_channels, in_channels)
         shape = (channels[0], channels[1] // groups, *self.kernel_size)
@@ -144,7 +145,7 @@ class _ConvTranspose(_Conv):
             dtype=dtype,
             seed=seed,
         )
-        self.output_padding = sizes_of(output_padding, self.RANK)
+        self.output_padding = sizes_of(output_padding, self.RANK, "output_padding")
 
     def forward(self, x: Array, output_size: Any = None) -> Array:
         """The images, of `output_size` if that is given: a size for each of the last dimensions."""

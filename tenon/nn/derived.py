@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 import tenon
 from tenon.dialects.definition.settings import REQUIRED
 from tenon.nn.module import Array, Module
@@ -17,9 +19,23 @@ Shown = Literal["all", "values", "changed", "none"]
 _TORCH_NAMES = {"axis": "dim"}
 
 
-def sizes_of(value: Any, rank: int) -> tuple[int, ...]:
-    """One size for each of `rank` dimensions."""
-    return (value,) * rank if isinstance(value, int) else tuple(value)
+def sizes_of(value: Any, rank: int, name: str) -> tuple[Any, ...]:
+    """A size for each of `rank` dimensions, of one for all or of as many; raises `ValueError`, with `name`, for another
+    number."""
+    sizes = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if len(sizes) not in (1, rank):
+        raise ValueError(f"{name} is {value} where one size or {rank} are needed")
+    return sizes if len(sizes) == rank else sizes * rank
+
+
+def check_sizes(module: Any, least: int = 0, **sizes: Any) -> None:
+    """Raise unless each of the arguments of `module`, or each of its numbers, is an integer of `least` or more."""
+    for name, given in sizes.items():
+        for size in given if isinstance(given, list | tuple) else (given,):
+            if not isinstance(size, int | np.integer):
+                raise TypeError(f"{type(module).__name__}: {name} is {given!r} where an integer is needed")
+            if size < least:
+                raise ValueError(f"{type(module).__name__}: {name} is {given} where {least} or more is needed")
 
 
 class OpModule(Module):
@@ -157,4 +173,4 @@ class WindowModule(Module):
         return tenon.squeeze(function(tenon.expand_dims(x, axis=0)), axis=0)
 
 
-__all__ = ["OpModule", "Sizes", "WindowModule", "derive", "module_of", "sizes_of"]
+__all__ = ["OpModule", "Sizes", "WindowModule", "check_sizes", "derive", "module_of", "sizes_of"]

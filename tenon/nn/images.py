@@ -23,12 +23,7 @@ class _Pad(Module):
 
     def __init__(self, padding: Sizes) -> None:
         super().__init__()
-        self.padding = sizes_of(padding, 2 * self.RANK)
-        if len(self.padding) != 2 * self.RANK:
-            raise ValueError(
-                f"{type(self).__name__}: padding is {self.padding} where one size or {2 * self.RANK} are needed: "
-                "before and behind the last dimension, then the one before it"
-            )
+        self.padding = sizes_of(padding, 2 * self.RANK, "padding")
 
     def forward(self, x: Array) -> Array:
         if len(x.shape) < self.RANK:
@@ -113,14 +108,16 @@ class Upsample(Module):
             needed = "(n, c, *image)" if rank is None else f"{rank + 2} dimensions"
             raise ValueError(f"Upsample: x has shape {tuple(x.shape)} where {needed} are needed for mode {self.mode!r}")
         if self.size is not None:
-            sizes = sizes_of(self.size, len(image))
+            sizes = sizes_of(self.size, len(image), "size")
             scales = [size / own for size, own in zip(sizes, image, strict=True)]
         else:
             given: Any = self.scale_factor
-            scales = [float(s) for s in (given if isinstance(given, tuple) else (given,) * len(image))]
+            scales = [float(scale) for scale in sizes_of(given, len(image), "scale_factor")]
             sizes = tuple([floor(own * scale) for own, scale in zip(image, scales, strict=True)])
             if self.recompute_scale_factor:
                 scales = [size / own for size, own in zip(sizes, image, strict=True)]
+        if min(sizes) < 1:
+            raise ValueError(f"Upsample: of {image} an image of {sizes} is made, where sizes of 1 or more are needed")
         if self.mode == "area":
             return tenon.adaptive_avg_pool(x, sizes)
         along = self._smoothed if self.antialias else self._along
@@ -235,7 +232,7 @@ class _Blocks(Module):
 
     def _settings(self) -> dict[str, Any]:
         names = {"window": self.kernel_size, "dilation": self.dilation, "stride": self.stride}
-        return {name: sizes_of(value, 2) for name, value in names.items()}
+        return {name: sizes_of(value, 2, name) for name, value in names.items()}
 
     def _on_batch(self, function: Callable[[Array], Array], x: Array, rank: int) -> Array:
         if len(x.shape) == rank:
@@ -251,7 +248,7 @@ class Unfold(_Blocks):
 
     def forward(self, x: Array) -> Array:
         def unfolded(x: Array) -> Array:
-            low = (0, 0, *sizes_of(self.padding, 2))
+            low = (0, 0, *sizes_of(self.padding, 2, "padding"))
             windows = tenon.sliding_windows(tenon.pad(x, low=low, high=low), **self._settings())
             n, c, rows, columns, height, width = windows.shape
             columns_last = tenon.transpose(windows, permutation=(0, 1, 4, 5, 2, 3))
@@ -275,7 +272,11 @@ class Fold(_Blocks):
         self.output_size = output_size
 
     def forward(self, x: Array) -> Array:
-        settings = {"size": sizes_of(self.output_size, 2), "padding": sizes_of(self.padding, 2), **self._settings()}
+        settings = {
+            "size": sizes_of(self.output_size, 2, "output_size"),
+            "padding": sizes_of(self.padding, 2, "padding"),
+            **self._settings(),
+        }
         return self._on_batch(lambda x: tenon.fold(x, **settings), x, 3)
 
     def extra_repr(self) -> str:

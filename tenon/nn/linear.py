@@ -9,6 +9,7 @@ import numpy as np
 import tenon
 from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import is_on_gpu
+from tenon.nn.derived import check_sizes
 from tenon.nn.init import Seed, generator_of, uniform
 from tenon.nn.module import Array, Module
 
@@ -36,6 +37,7 @@ class Linear(Module):
         seed: Seed = None,
     ) -> None:
         super().__init__()
+        check_sizes(self, in_features=in_features, out_features=out_features)
         self.in_features, self.out_features = in_features, out_features
         generator = generator_of(seed)
         self.weight = uniform(generator, (out_features, in_features), in_features, dtype)
@@ -65,6 +67,7 @@ class Bilinear(Module):
         seed: Seed = None,
     ) -> None:
         super().__init__()
+        check_sizes(self, in1_features=in1_features, in2_features=in2_features, out_features=out_features)
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         generator = generator_of(seed)
         self.weight = uniform(generator, (out_features, in1_features, in2_features), in1_features, dtype)
@@ -89,6 +92,7 @@ class _Table(Module):
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, dtype: Any, seed: Seed
     ) -> None:
         super().__init__()
+        check_sizes(self, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:

@@ -10,6 +10,7 @@ import numpy as np
 
 import tenon
 from tenon.dialects.types.size import Size
+from tenon.nn.derived import check_sizes
 from tenon.nn.module import Array, Module
 
 
@@ -20,6 +21,7 @@ class _ShapeNorm(Module):
         super().__init__()
         is_number = isinstance(normalized_shape, int)
         self.normalized_shape = (normalized_shape,) if is_number else tuple(normalized_shape)
+        check_sizes(self, normalized_shape=self.normalized_shape)
         self.eps: Any = eps
         self.elementwise_affine = elementwise_affine
         self.weight: Array = None
@@ -95,6 +97,7 @@ class GroupNorm(Module):
         dtype: Any = np.float32,
     ) -> None:
         super().__init__()
+        check_sizes(self, 1, num_groups=num_groups, num_channels=num_channels)
         if num_channels % num_groups:
             raise ValueError(f"GroupNorm: num_channels is {num_channels}, no multiple of num_groups, {num_groups}")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
@@ -130,6 +133,7 @@ class _StatisticsNorm(Module):
         dtype: Any,
     ) -> None:
         super().__init__()
+        check_sizes(self, num_features=num_features)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         self.weight: Array = np.ones(num_features, dtype) if affine else None

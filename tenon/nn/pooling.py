@@ -20,7 +20,7 @@ class _Pool(WindowModule):
         self.padding, self.ceil_mode = padding, ceil_mode
 
     def _settings(self) -> dict[str, Any]:
-        return {"window": sizes_of(self.kernel_size, self.RANK), **super()._settings()}
+        return {"window": sizes_of(self.kernel_size, self.RANK, "kernel_size"), **super()._settings()}
 
 
 class _MaxPool(_Pool):
@@ -72,9 +72,9 @@ class _MaxUnpool(WindowModule):
 
     def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
         super().__init__()
-        self.kernel_size = sizes_of(kernel_size, self.RANK)
-        self.stride = self.kernel_size if stride is None else sizes_of(stride, self.RANK)
-        self.padding = sizes_of(padding, self.RANK)
+        self.kernel_size = sizes_of(kernel_size, self.RANK, "kernel_size")
+        self.stride = self.kernel_size if stride is None else sizes_of(stride, self.RANK, "stride")
+        self.padding = sizes_of(padding, self.RANK, "padding")
 
     def forward(self, x: Array, indices: Array, output_size: Any = None) -> Array:
         if output_size is None:
@@ -128,8 +128,10 @@ class _AvgPool(_Pool):
         if self.divisor_override is None:
             return tenon.avg_pool(x, count_include_pad=self.count_include_pad, **settings)
         rank = self.RANK
-        padding = self.padding if isinstance(self.padding, str) else sizes_of(self.padding, rank)
-        windows = Windows.of(settings["window"], sizes_of(self.stride, rank), padding, (1,) * rank, self.ceil_mode)
+        padding = self.padding if isinstance(self.padding, str) else sizes_of(self.padding, rank, "padding")
+        windows = Windows.of(
+            settings["window"], sizes_of(self.stride, rank, "stride"), padding, (1,) * rank, self.ceil_mode
+        )
         mean = tenon.avg_pool(x, count_include_pad=False, **settings)
         # The sum of a window is its mean times the number of elements that are in the image.
         for axis, count in enumerate(counted(windows, tuple(x.shape[-rank:]), False)):
@@ -140,7 +142,7 @@ class _AvgPool(_Pool):
         names = ("kernel_size", "stride", "padding")
         sizes = {name: getattr(self, name) for name in names}
         if self.RANK == 1:
-            sizes = {name: sizes_of(value, 1) for name, value in sizes.items()}
+            sizes = {name: sizes_of(value, 1, name) for name, value in sizes.items()}
         return ", ".join([f"{name}={value}" for name, value in sizes.items()])
 
 
@@ -209,9 +211,9 @@ class _AdaptivePool(WindowModule):
         self.output_size = output_size
 
     def _settings(self) -> dict[str, Any]:
-        given = self.output_size
-        sizes = given if isinstance(given, list | tuple) else (given,) * self.RANK
-        return {"output_size": tuple([-1 if size is None else size for size in sizes])}
+        return {
+            "output_size": tuple([-1 if s is None else s for s in sizes_of(self.output_size, self.RANK, "output_size")])
+        }
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import tenon
+from tenon.nn.derived import check_sizes
 from tenon.nn.init import Seed, generator_of, uniform
 from tenon.nn.module import Array, Module
 from tenon.nn.regularization import Dropout
@@ -99,9 +100,7 @@ class _Gates(Module):
             setattr(self, f"{name}{suffix}", uniform(generator, shape, size, dtype))
 
     def _set_sizes(self, input_size: int, hidden_size: int, bias: bool) -> None:
-        for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
-            if size < 1:
-                raise ValueError(f"{type(self).__name__}: {name} is {size} where 1 or more is needed")
+        check_sizes(self, 1, input_size=input_size, hidden_size=hidden_size)
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         self.cell = self.CELL
 
@@ -153,8 +152,7 @@ class _Recurrent(_Gates):
     ) -> None:
         super().__init__()
         self._set_sizes(input_size, hidden_size, bias)
-        if num_layers < 1:
-            raise ValueError(f"{type(self).__name__}: num_layers is {num_layers} where 1 or more is needed")
+        check_sizes(self, 1, num_layers=num_layers)
         if proj_size and (self.STATES == 1 or not 0 < proj_size < hidden_size):
             raise ValueError(
                 f"{type(self).__name__}: proj_size is {proj_size}; only an LSTM has one, less than hidden_size"

@@ -29,6 +29,11 @@ class LRScheduler(Scheduler):
     def __init__(
         self, optimizer: Any, rate: Rate | Sequence[Rate], momentum: Callable[[float], float] | None = None
     ) -> None:
+        if not hasattr(optimizer, "param_groups"):
+            raise TypeError(
+                f"a schedule is given a {type(optimizer).__name__} where an optimizer over parameters is needed, such "
+                "as optim.SGD(model.parameters(), lr=0.1)"
+            )
         groups = optimizer.param_groups
         self.rates = [rate] * len(groups) if callable(rate) else [*rate]
         if len(self.rates) != len(groups):
@@ -82,6 +87,8 @@ def MultiplicativeLR(optimizer: Any, lr_lambda: Any) -> LRScheduler:
 
 def StepLR(optimizer: Any, step_size: int, gamma: float = 0.1) -> LRScheduler:
     """The group's rate times gammaᵏ after k times `step_size` steps."""
+    if step_size < 1:
+        raise ValueError(f"StepLR: step_size is {step_size} where 1 or more is needed")
     return LRScheduler(optimizer, lambda base, step: base * gamma ** (step // step_size))
 
 

@@ -49,6 +49,9 @@ class Steps:
         if unknown := [name for name in group if name not in ("params", *self._names)]:
             known = ", ".join(self._names)
             raise ValueError(f"{type(self._rule).__name__} has no setting {', '.join(unknown)} (settings: {known})")
+        if "params" not in group:
+            has = ", ".join(group) or "nothing"
+            raise ValueError(f"{type(self._rule).__name__}: a group lacks params; it has {has}")
         made = {name: group.get(name, getattr(self._rule, name)) for name in self._names}
         tensors = tensors_in(group["params"])
         if computed := [number for number, tensor in enumerate(tensors) if not tensor.is_leaf]:
