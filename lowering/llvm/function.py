@@ -95,6 +95,9 @@ class FunctionWriter:
         self.prologue: list[str] = []
         self.heap: list[str] = []
         self.pointer_facts: dict[SSAValue, PointerFacts] = {}
+        self.kept: dict[Operation, str] = {}
+        """What a thread keeps between chunks: allocations, where the memory is, and what fills them, where the argument
+        is for which it was last done."""
         self.current_block = "entry"
         self.streams = False
         self.tiles: dict[SSAValue, int] = {}

@@ -152,9 +152,15 @@ def _prefetch(writer: FunctionWriter, op: Operation) -> None:
 def _allocate(writer: FunctionWriter, op: Operation) -> None:
     if op.operands:
         raise ValueError(f"emit_llvm: {op.name} in {writer.name} has sizes that are not known at compile time")
+    if op not in writer.kept:
+        writer.values[op.results[0]] = allocated(writer, op)
+
+
+def allocated(writer: FunctionWriter, op: Operation) -> str:
+    """Memory for the result of an allocation that lives until the function returns."""
     size = max(buffer_bytes(memref_type(op.results[0])), 1)
     from_heap = op.name == "memref.alloc" and size > HEAP_THRESHOLD
-    writer.values[op.results[0]] = writer.heap_block(size) if from_heap else writer.stack_slot(size)
+    return writer.heap_block(size) if from_heap else writer.stack_slot(size)
 
 
 @handles("memref.dealloc")

@@ -6,10 +6,14 @@ structure on the stack and calls it. So what is known of pointers stays known: t
 where no other captured pointer reaches their memory. Stack slots of the body are of each chunk. The loop itself is a
 call of `void @tenon_parallel_for(ptr function, ptr context, i64 chunks)`, which returns when all chunks are done; it is
 left to the process.
+
+Where chunks keep something (`KEPT`), the second function has the memory, and runs chunks as long as its third argument
+gives more: the first word of what that points to is a function of it whose result is the next chunk, or -1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import scf
@@ -20,13 +24,15 @@ from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.llvm.aliasing import PointerFacts, memory_of, pointer_attributes
 from tenon.lowering.llvm.control import CONTROL_HANDLERS
 from tenon.lowering.llvm.function import FunctionWriter, Handler, braces
+from tenon.lowering.llvm.memory import allocated
 from tenon.lowering.llvm.tiles import plan_tiles
 from tenon.lowering.llvm.types import I64, POINTER, LlvmType
-from tenon.lowering.loop_passes.cut_loops import THREADS
+from tenon.lowering.loop_passes.cut_loops import KEPT, THREADS
 from tenon.passes.machine import ALIGNMENT
 
 _PARALLEL_FOR = "tenon_parallel_for"
 _serial_loop = CONTROL_HANDLERS["scf.parallel"]
+_switch = CONTROL_HANDLERS["scf.index_switch"]
 
 
 def _parallel(writer: FunctionWriter, op: Operation) -> None:
@@ -45,13 +51,32 @@ def _parallel(writer: FunctionWriter, op: Operation) -> None:
     chunk, part = f"{writer.name}_chunk{number}", f"{writer.name}_part{number}"
     writer.declare(f"declare void @{_PARALLEL_FOR}(ptr, ptr, i64)")
     writer.effect(f"call void @{_PARALLEL_FOR}(ptr @{part}, ptr {context}, i64 {chunks})")
+    kept = [inner for inner in all_ops(op) if KEPT in inner.attributes]
     writer.module.functions += [
-        _chunk_function(writer, op, chunk, captured),
-        captured.load_and_call(part, chunk, writer.attributes),
+        _chunk_function(writer, op, chunk, captured, kept),
+        _part_function(writer, part, chunk, captured, kept),
     ]
 
 
-THREAD_HANDLERS: dict[str, Handler] = {"scf.parallel": _parallel}
+def _fill(writer: FunctionWriter, op: Operation) -> None:
+    """Fill kept memory unless it holds what it would be filled with."""
+    assert isinstance(op, scf.IndexSwitchOp)
+    if (place := writer.kept.get(op)) is None:
+        _switch(writer, op)
+        return
+    argument = writer.values[op.arg]
+    held = writer.emit(f"load i64, ptr {place}, align 8")
+    fill, filled = writer.fresh("fill"), writer.fresh("filled")
+    writer.branch_if(writer.emit(f"icmp eq i64 {held}, {argument}"), filled, fill)
+    writer.start_block(fill)
+    with writer.region():
+        writer.operations(op.default_region.block)
+    writer.effect(f"store i64 {argument}, ptr {place}, align 8")
+    writer.branch(filled)
+    writer.start_block(filled)
+
+
+THREAD_HANDLERS: dict[str, Handler] = {"scf.parallel": _parallel, "scf.index_switch": _fill}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +121,14 @@ class _Captured:
             writer.effect(f"store {value_type.text} {text}, ptr {slot}, align {_alignment(value_type)}")
         return context
 
-    def load_and_call(self, part: str, chunk: str, attributes: str) -> str:
-        """The function that the pool calls."""
-        lines, arguments = [], []
-        for number, (offset, value_type) in enumerate(zip(self.offsets()[:-1], self.types.values(), strict=True)):
-            text = value_type.text
-            lines.append(f"  %p{number} = getelementptr inbounds i8, ptr %context, i64 {offset}")
-            lines.append(f"  %a{number} = load {text}, ptr %p{number}, align {_alignment(value_type)}")
-            arguments.append(f"{text} %a{number}")
-        call = f"  call void @{chunk}({', '.join([*arguments, 'i64 %chunk'])})"
-        return braces(
-            f"define internal void @{part}(ptr noalias readonly %context, i64 %chunk) {attributes} {{",
-            [*lines, call, "  ret void"],
-        )
+    def load(self, writer: FunctionWriter) -> list[str]:
+        """Take the values out of the structure `%context`: as arguments."""
+        arguments: list[str] = []
+        for offset, value_type in zip(self.offsets()[:-1], self.types.values(), strict=True):
+            place = writer.offset_pointer("%context", str(offset), "i8")
+            loaded = writer.emit(f"load {value_type.text}, ptr {place}, align {_alignment(value_type)}")
+            arguments.append(f"{value_type.text} {loaded}")
+        return arguments
 
 
 def _bytes(value_type: LlvmType) -> int:
@@ -155,7 +175,38 @@ def _product(writer: FunctionWriter, left: str, right: str) -> str:
     return str(int(left) * int(right))
 
 
-def _chunk_function(outer: FunctionWriter, loop: scf.ParallelOp, name: str, captured: _Captured) -> str:
+def _part_function(outer: FunctionWriter, name: str, chunk: str, captured: _Captured, kept: Sequence[Operation]) -> str:
+    """The function that the pool calls."""
+    writer = FunctionWriter(name, outer.handlers, outer.module, outer.attributes)
+    arguments = captured.load(writer)
+    if not kept:
+        writer.effect(f"call void @{chunk}({', '.join([*arguments, 'i64 %chunk'])})")
+        return _function(f"{name}(ptr noalias readonly %context, i64 %chunk)", writer)
+    for op in kept:
+        if isinstance(op, scf.IndexSwitchOp):
+            arguments.append(f"ptr {(place := writer.stack_slot(8))}")
+            writer.effect(f"store i64 -1, ptr {place}, align 8")
+        else:
+            arguments.append(f"ptr {allocated(writer, op)}")
+    again, done = writer.fresh("again"), writer.fresh("done")
+    writer.branch(again)
+    writer.start_block(again)
+    current = writer.reserve()
+    writer.effect(f"call void @{chunk}({', '.join([*arguments, f'i64 {current[1]}'])})")
+    following = writer.emit(f"call i64 {writer.emit('load ptr, ptr %run, align 8')}(ptr %run)")
+    writer.fill(*current, writer.phi_text(I64, [("%chunk", "entry"), (following, again)]))
+    writer.branch_if(writer.emit(f"icmp sge i64 {following}, 0"), again, done)
+    writer.start_block(done)
+    return _function(f"{name}(ptr noalias readonly %context, i64 %chunk, ptr %run)", writer)
+
+
+def _function(header: str, writer: FunctionWriter) -> str:
+    return braces(f"define internal void @{header} {writer.attributes} {{", [*writer.finish(), "  ret void"])
+
+
+def _chunk_function(
+    outer: FunctionWriter, loop: scf.ParallelOp, name: str, captured: _Captured, kept: Sequence[Operation]
+) -> str:
     """The body of `loop` for one chunk, as a function of the captured values and the number of the chunk."""
     writer = FunctionWriter(name, outer.handlers, outer.module, outer.attributes)
     names = {text: f"%a{number}" for number, text in enumerate(captured.types)}
@@ -174,11 +225,18 @@ def _chunk_function(outer: FunctionWriter, loop: scf.ParallelOp, name: str, capt
         if value is not None and isinstance(value.type, MemRefType):
             attributes = pointer_attributes(value.type, facts[text])
         parameters.append(f"{captured.types[text].text} {attributes}{names[text]}")
+    for number, op in enumerate(kept):
+        writer.kept[op] = f"%k{number}"
+        attributes = "noalias align 8 dereferenceable(8) "
+        for result in op.results:
+            writer.values[result] = writer.kept[op]
+            assert isinstance(result.type, MemRefType)
+            attributes = pointer_attributes(result.type, PointerFacts(True, ALIGNMENT))
+        parameters.append(f"ptr {attributes}{writer.kept[op]}")
     _bind_indices(writer, loop)
     plan_tiles(writer, loop.body.block)
     writer.operations(loop.body.block)
-    header = f"define internal void @{name}({', '.join([*parameters, 'i64 %chunk'])}) {writer.attributes} {{"
-    return braces(header, [*writer.finish(), "  ret void"])
+    return _function(f"{name}({', '.join([*parameters, 'i64 %chunk'])})", writer)
 
 
 def _bind_indices(writer: FunctionWriter, loop: scf.ParallelOp) -> None:

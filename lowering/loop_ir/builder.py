@@ -289,11 +289,16 @@ class LoopBuilder:
         self._blocks.pop()
         self._pure.pop()
 
-    def parallel(self, steps: Sequence[Steps], body: Callable[[list[Position]], None]) -> None:
-        """An `scf.parallel` over all `steps`; loops of one iteration leave no trace, one of none leaves nothing."""
+    def parallel(
+        self, steps: Sequence[Steps], body: Callable[[list[Position]], None], *, is_loop: bool = False
+    ) -> None:
+        """An `scf.parallel` over all `steps`; loops of one iteration leave no trace, one of none leaves nothing. With
+        `is_loop` there is a loop even if all are of one iteration."""
         if any(s.count == 0 for s in steps):
             return
         repeated = [s for s in steps if not s.is_single]
+        if is_loop and not repeated:
+            repeated = [Steps(0, 1)]
         block = Block(arg_types=[INDEX] * len(repeated)) if repeated else None
         arguments = iter(block.args if block else ())
         positions = [Position((), s.start) if s.is_single else Position(((next(arguments), 1),)) for s in steps]

@@ -6,21 +6,24 @@
     }
 
     scf.parallel (%j, %part) = (0, 0) to (192, 2) step (48, 1) {
-      %panel = memref.alloc(); copy of columns to %panel
+      %panel = memref.alloc() {kept}
+      scf.index_switch %j {kept} default { copy of columns to %panel }
       scf.parallel (%i) = (%part * 104) to (min(%part * 104 + 104, 200)) step (8) { reads %panel }
-    } {threads}
+    }
 
-Each part makes the copy that it reads: a core reads what another one has just written several times slower than what
-lies in its own cache, and the threads would wait for whoever writes it.
+Each thread makes the copies that it reads: a core reads what another one has just written several times slower than
+what lies in its own cache, and the threads would wait for whoever writes it. It makes one once for all parts that it
+runs one after another (`KEPT`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects import arith, memref, scf, vector
-from xdsl.dialects.builtin import MemRefType, UnitAttr
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, UnitAttr, i64
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -28,12 +31,13 @@ from tenon.dialects.upstream.prefetch import PrefetchOp
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.kernels.statement import root_of
 from tenon.lowering.loop_ir.builder import BESIDE, is_pure
-from tenon.lowering.loop_ir.launch_numbers import INDEX, Numbers, known, product, smaller, total
-from tenon.lowering.loop_passes.cut_loops import THREADS
+from tenon.lowering.loop_ir.launch_numbers import INDEX, Number, Numbers, known, product, smaller, total
+from tenon.lowering.loop_passes.cut_loops import KEPT
 from tenon.lowering.loop_passes.parallel_work import loop_trips, loop_work
 
-SHARE = 8
-"""How many times as long as its copies a part takes at least."""
+SHARE = 4
+"""How many times as long as its copies a part takes at least. The first part that a thread runs makes them, and so does
+one that it takes over from another thread; most find them made."""
 
 _READS = (memref.LoadOp, vector.LoadOp, vector.MaskedLoadOp, PrefetchOp)
 _WRITES = (memref.StoreOp, vector.StoreOp, vector.MaskedStoreOp)
@@ -45,9 +49,13 @@ class Copies:
     """A parallel loop that copies something in each iteration, and the parallel loops inside that use it."""
 
     loop: scf.ParallelOp
+    copies: Sequence[Operation]
+    """What makes them, with the allocations."""
     uses: Sequence[scf.ParallelOp]
     rest: Sequence[Operation]
     """What follows the uses."""
+    iterations: int
+    """Of the loop."""
     most_parts: int
     """Into how many the uses may be cut, so that copies are a small share of each."""
 
@@ -65,27 +73,59 @@ class Copies:
         effects = [op for op in after if not is_pure(op)]
         if effects[0] is not uses[0] or not all(BESIDE in op.attributes for op in effects[1:]):
             return None
-        read, written = _buffers(before, own), _buffers(after, set(), _READS)
-        if read & written or not all(isinstance(one.owner, Block | memref.AllocOp) for one in read | written):
+        copies = [op for op in before if not is_pure(op) or isinstance(op, memref.AllocOp)]
+        if any(op.results and not isinstance(op, memref.AllocOp) for op in copies):
             return None
-        return Copies(loop, uses, after[after.index(uses[-1]) + 1 :], using // (SHARE * copying))
+        read, written = _buffers(before, own), _buffers(after, set(), _READS)
+        if (read | own) & written or not all(isinstance(one.owner, Block | memref.AllocOp) for one in read | written):
+            return None
+        iterations = prod(count for count in loop_trips(loop) if isinstance(count, int))
+        rest = after[after.index(uses[-1]) + 1 :]
+        return Copies(loop, copies, uses, rest, iterations, max(using // (SHARE * copying), 1))
 
-    def cut(self, parts: int) -> None:
-        """Let `loop` run over `parts` of the uses as well, and each of its iterations be a chunk for one thread."""
-        loop = self.loop
+    def most_chunks(self, wanted: Number) -> int:
+        """The number of chunks next to `wanted` that the loop can be cut into."""
+        assert isinstance(wanted, int)
+        return self.iterations * min(-(-wanted // self.iterations), self.most_parts)
+
+    def cut(self, chunks: int) -> scf.ParallelOp:
+        """Let `loop` run over parts of the uses as well; the loop that does, each of whose iterations is a chunk."""
+        loop, parts = self.loop, chunks // self.iterations
         numbers = Numbers(loop)
         zero, one, count = (numbers.value(number) for number in (0, 1, parts))
         region = loop.detach_region(loop.body)
+        self._keep(region.block.args, loop.upperBound)
         part = region.block.insert_arg(INDEX, len(region.block.args))
-        chunks = scf.ParallelOp([*loop.lowerBound, zero], [*loop.upperBound, count], [*loop.step, one], region)
-        chunks.attributes[THREADS] = UnitAttr()
-        Rewriter.insert_op(chunks, InsertPoint.before(loop))
+        whole = scf.ParallelOp([*loop.lowerBound, zero], [*loop.upperBound, count], [*loop.step, one], region)
+        Rewriter.insert_op(whole, InsertPoint.before(loop))
         loop.detach()
         loop.erase()
         for use in self.uses:
             _narrow(use, part, parts)
         if any(not is_pure(op) for op in self.rest):
             self._leave_rest_to_last(part, parts)
+        return whole
+
+    def _keep(self, indices: Sequence[SSAValue], ends: Sequence[SSAValue]) -> None:
+        """Let what copies run once for all chunks of the same `indices` that a thread runs one after another."""
+        number: Number = 0
+        for index, end in zip(indices, ends, strict=True):
+            number = total(product(number, known(end)), index)
+        switch = scf.IndexSwitchOp(
+            Numbers(self.uses[0]).value(number),
+            DenseArrayBase.from_list(i64, []),
+            Region(Block([end := scf.YieldOp()])),
+            [],
+            [],
+            {KEPT: UnitAttr()},
+        )
+        Rewriter.insert_op(switch, InsertPoint.before(self.uses[0]))
+        for op in self.copies:
+            if isinstance(op, memref.AllocOp):
+                op.attributes[KEPT] = UnitAttr()
+            else:
+                op.detach()
+                Rewriter.insert_op(op, InsertPoint.before(end))
 
     def _leave_rest_to_last(self, part: BlockArgument, parts: int) -> None:
         last = Numbers(self.rest[0]).value(parts - 1)

@@ -40,6 +40,10 @@ from tenon.lowering.loop_passes.parallel_work import Loop, loop_trips
 THREADS = "threads"
 """The attribute of a parallel loop each of whose iterations is a chunk for one thread."""
 
+KEPT = "kept"
+"""The attribute of memory that a thread has for all chunks that it runs one after another, and of an `scf.index_switch`
+without cases that fills it: what it writes follows from its argument, so it is left out while that is the same."""
+
 
 def neighbours(loops: Sequence[Loop]) -> list[list[Loop]]:
     """`loops`, in the order of the program, in groups that may run at the same time; all but parallel ones alone."""

@@ -23,7 +23,7 @@ the edges) are launched as one, so that no thread waits between them (`cut_loops
 A loop is cut along its outermost dimension, and along the next ones only where that has too few iterations: so a chunk
 is as contiguous as can be. Where all its dimensions are short (less than `FEW` chunks in all) and parallel loops inside
 do most of the work and are worth being cut themselves, they are; where they read a copy that is made in front of them,
-it is made again for each part of theirs, if that takes little of the time (`cut_copies`). Otherwise parallel loops
+each thread makes the copies that it reads, if that takes little of the time (`cut_copies`). Otherwise parallel loops
 inside others stay serial. A reduction that no parallel loop is around is cut as well, into partial results that are
 combined in the order of the chunks (`split_reductions`), and so is a loop of updates of a small result
 (`split_updates`). A parallel loop with results is left as it is; so is one that has `threads` already, or a loop inside
@@ -92,11 +92,24 @@ class ParallelizePass(FunctionPass):
         if len(works) < len(loops):
             return False
         all_work = sum(works)
-        if all_work < 2 * self._worth or any(map(self._is_better_inside, parallel, works)):
+        if all_work < 2 * self._worth:
             return False
         wanted = self._wanted(all_work)
         shares = [larger(1, quotient(product(wanted, work), all_work)) for work in works]
-        cut_together(parallel, [_tile(loop, share) for loop, share in zip(parallel, shares, strict=True)])
+        inside = [self._is_better_inside(loop, work) for loop, work in zip(parallel, works, strict=True)]
+        copies = [
+            Copies.of(loop) if _is_short(loop, share) else None for loop, share in zip(parallel, shares, strict=True)
+        ]
+        counts = [share if one is None else one.most_chunks(share) for one, share in zip(copies, shares, strict=True)]
+        is_lost = any(is_inside and one is None for one, is_inside in zip(copies, inside, strict=True))
+        if is_lost or (any(inside) and not _are_enough(counts)):
+            return False
+        tiles: list[Sequence[Number]] = []
+        for at, (one, count) in enumerate(zip(copies, counts, strict=True)):
+            if one is not None and isinstance(count, int):
+                parallel[at] = one.cut(count)
+            tiles.append(_tile(parallel[at], count))
+        cut_together(parallel, tiles)
         return True
 
     def _parallelize(self, loop: Loop) -> None:
@@ -105,16 +118,15 @@ class ParallelizePass(FunctionPass):
             return
         if isinstance(loop, scf.ForOp):
             self._split(loop, self._wanted(work))
-        elif isinstance(work, int) and self._is_better_inside(loop, work):
-            self._parallelize_inside(loop)
+        elif loop_trips(loop) == [1] or (isinstance(work, int) and self._is_better_inside(loop, work)):
+            self._parallelize_inside(loop, self._wanted(work))
         else:
             cut(loop, _tile(loop, self._wanted(work)))
 
-    def _parallelize_inside(self, loop: scf.ParallelOp) -> None:
-        copies = Copies.of(loop)
-        parts = -(-FEW // prod(count for count in loop_trips(loop) if isinstance(count, int)))
-        if copies is not None and parts <= copies.most_parts:
-            copies.cut(parts)
+    def _parallelize_inside(self, loop: scf.ParallelOp, wanted: Number) -> None:
+        copies = Copies.of(loop) if isinstance(wanted, int) else None
+        if copies is not None and _are_enough([count := copies.most_chunks(wanted)]):
+            copies.cut(count).attributes[THREADS] = UnitAttr()
         else:
             self._parallelize_all(_outermost([loop.body.block]))
 
@@ -165,6 +177,17 @@ def _outermost(blocks: Iterable[Block]) -> Iterator[Loop]:
             else:
                 for region in op.regions:
                     yield from _outermost(region.blocks)
+
+
+def _are_enough(counts: Iterable[Number]) -> bool:
+    """Whether so many chunks keep threads busy."""
+    return sum(count for count in counts if isinstance(count, int)) >= FEW
+
+
+def _is_short(loop: scf.ParallelOp, chunks: Number) -> bool:
+    """Whether `loop` has fewer iterations than there should be chunks of it."""
+    counts = [count for count in loop_trips(loop) if isinstance(count, int)]
+    return isinstance(chunks, int) and len(counts) == len(loop.step) and prod(counts) < chunks
 
 
 def _tile(loop: Loop, chunks: Number) -> list[Number]:

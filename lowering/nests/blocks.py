@@ -112,7 +112,10 @@ class _BlockLoops:
         blocks = [
             [*around, *rows, *columns] for rows in _blocks(spans, schedule.jam, schedule.jam_block) for columns in tiles
         ]
-        self.builder.side_by_side([partial(self.nest, block, spans, self.reduce) for block in blocks])
+        # A block with a copy of its own can run beside others as a loop, be it of one iteration.
+        is_loop = len(blocks) > 1 and schedule.pack is not None
+        nest = partial(self.nest, is_loop=is_loop)
+        self.builder.side_by_side([partial(nest, block, spans, self.reduce) for block in blocks])
 
     def tiles(self, spans: Sequence[Span]) -> list[list[_Blocks]]:
         """The vector loop in tiles, if anything is shared by those along another loop."""
@@ -128,7 +131,14 @@ class _BlockLoops:
         parts = ((Steps(0, before, size), size), (Steps(before * size, 1), extent - before * size))
         return [[_Blocks(schedule.vector, steps, count)] for steps, count in parts if steps.count]
 
-    def nest(self, blocks: Sequence[_Blocks], spans: Sequence[Span], leaf: Callable[[list[Span]], None]) -> None:
+    def nest(
+        self,
+        blocks: Sequence[_Blocks],
+        spans: Sequence[Span],
+        leaf: Callable[[list[Span]], None],
+        *,
+        is_loop: bool = False,
+    ) -> None:
         """Parallel loops over `blocks` around `leaf`, which is given what one iteration spans."""
 
         def inside(positions: list[Position]) -> None:
@@ -137,7 +147,7 @@ class _BlockLoops:
                 inner[block.loop] = spans[block.loop].part(position, block.size)
             leaf(inner)
 
-        self.builder.parallel([block.steps for block in blocks], inside)
+        self.builder.parallel([block.steps for block in blocks], inside, is_loop=is_loop)
 
     def reduce(self, spans: list[Span]) -> None:
         """All blocks of the reduction, in order."""

@@ -165,6 +165,10 @@ class Module(Writer):
             self.now.locals.append(f"  {text}")
         return Value(self, pointer(content), name)
 
+    def record(self, content: Struct) -> Value:
+        """Memory of the stack for a structure, not filled."""
+        return Value(self, pointer(content), self.array(I64, -(-content.size // 8)).name)
+
     # --- the way through
 
     def return_(self, value: Operand = None) -> None:

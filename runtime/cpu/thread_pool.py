@@ -20,7 +20,7 @@ from __future__ import annotations
 import signal
 import sys
 
-from tenon.runtime.cpu.ir_types import I1, I8, I32, I64, PTR, U32, U64, VOID, Struct, function_type
+from tenon.runtime.cpu.ir_types import I1, I8, I32, I64, PTR, U32, U64, VOID, Struct, function_type, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.ir_writer import Module
 
@@ -44,8 +44,16 @@ _NUMBER, _LEFT = -1 << 32, 0xFFFFFFFF
 _MOST_PARTS = 64
 """Parts of a launch; of more threads some share one."""
 
-TASK = function_type(VOID, PTR, I64)
-"""Functions of a context and the number of a chunk."""
+TASK = function_type(VOID, PTR, I64, PTR)
+"""Functions of a context, the number of a chunk, and a run: the chunks that the thread goes on with. Those that keep
+something from one chunk to the next ask the run for it until there is none; of others the pool asks it, and they need
+not take it."""
+
+FOLLOWING = function_type(I64, PTR)
+"""Gives the next chunk of a run, or -1; the first word of each run."""
+
+SHARED_RUN = Struct(following=FOLLOWING, number=U64, part=I64)
+SERIAL_RUN = Struct(following=FOLLOWING, chunk=I64, chunks=I64)
 
 code = Module()
 
@@ -166,19 +174,39 @@ def take_chunks(number: Value, own: Value) -> None:
 @code.function(VOID, number=U64, part=I64)
 def take_part(number: Value, part: Value) -> None:
     """Run chunks of one part of a launch as long as there are any."""
+    run = code.record(SHARED_RUN)
+    run.put(following=following_chunk.address, number=number, part=part)
+    chunk = code.local(I64, claimed_chunk(number, part))
+    with code.loop():
+        code.return_if(chunk < 0)
+        _set_control(launch.control)
+        launch.function(launch.context, chunk, run)
+        done.fetch("add", 1, "release")
+        chunk.set(claimed_chunk(number, part))
+
+
+@code.function(I64, run=pointer(SHARED_RUN))
+def following_chunk(run: Value) -> Operand:
+    """Of a run in one part of a launch. The last chunk is done when the function returns, and not before."""
+    chunk = claimed_chunk(run.number, run.part)
+    with code.if_(chunk >= 0):
+        done.fetch("add", 1, "release")
+    return chunk
+
+
+@code.function(I64, number=U64, part=I64)
+def claimed_chunk(number: Value, part: Value) -> Operand:
+    """A chunk of one part of a launch that no thread runs, or -1."""
     word = parts.at(part)
     seen = code.local(U64, word.load("acquire"))
     with code.loop():
         left = seen & _LEFT
-        code.return_unless(((seen & _NUMBER) == number) & (left != 0))
+        code.return_unless(((seen & _NUMBER) == number) & (left != 0), -1)
         current, is_claimed = word.exchange(seen, seen - 1, "acq_rel acquire", weak=True)
         seen.set(current)
         with code.if_(is_claimed):
-            _set_control(launch.control)
             end = end_of_part(part, launch.chunks, part_count.load("monotonic"))
-            launch.function(launch.context, end - left.to(I64))
-            done.fetch("add", 1, "release")
-            seen.set(word.load("acquire"))
+            code.return_(end - left.to(I64))
 
 
 @code.function(I64, part=I64, chunks=I64, count=I64)
@@ -301,8 +329,20 @@ def tenon_parallel_for(function: Value, context: Value, chunks: Value) -> None:
         share(function, context, chunks, code.select(count.to(I64) < most, count.to(I64), most))
         busy.store(0, "release")
         code.return_()
-    with code.each(chunks) as chunk:
-        function(context, chunk)
+    run = code.record(SERIAL_RUN)
+    run.put(following=chunk_in_turn.address, chunk=0, chunks=chunks)
+    with code.loop():
+        code.break_if(run.chunk >= chunks)
+        function(context, run.chunk, run)
+        chunk_in_turn(run)
+
+
+@code.function(I64, run=pointer(SERIAL_RUN))
+def chunk_in_turn(run: Value) -> Operand:
+    """Of a run of all chunks."""
+    following = run.chunk + 1
+    run.put(chunk=following)
+    return code.select(following < run.chunks, following, -1)
 
 
 @code.function(VOID, count=I32)

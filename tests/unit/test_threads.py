@@ -132,6 +132,9 @@ def test_copies_are_made_again_where_no_order_is_lost() -> None:
     assert copies_of(apart.replace(" {beside}", "", 1)) is None, "the rest may need all of the loop"
     assert copies_of(apart.replace("%o[%i, %j] : memref<2x9xf32>", "%x[%j] : memref<8xf32>")) is None, "copies read it"
     assert copies_of(apart.replace("%copy[%j]", "%x[%j]")) is None, "no memory of its own"
+    store = "memref.store %w, %o[%i, %j] : memref<2x9xf32>"
+    both = apart.replace(store, f"{store}\n memref.store %w, %copy[%j] : memref<8xf32>")
+    assert copies_of(both) is None, "a thread could not keep what changes"
 
 
 def copies_of(text: str) -> Copies | None:
@@ -141,6 +144,7 @@ def copies_of(text: str) -> Copies | None:
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "matmul with edges": (lambda a, b: tenon.relu(a @ b), (floats(37, 29), floats(29, 83))),
     "matmul of few panels": (lambda a, b: a @ b, (floats(405, 60), floats(60, 250))),
+    "matmul of few panels and columns beside them": (lambda a, b: a @ b, (floats(131, 70), floats(70, 128))),
     "rows": (lambda x: tenon.softmax(x, axis=-1), (floats(33, 50),)),
     "columns": (lambda x: tenon.sum(x, axis=0), (floats(31, 900),)),
     "pointwise": (lambda x, y: tenon.exp(x * y) + x, (floats(1009), floats(1009))),
@@ -175,6 +179,11 @@ def test_results_are_the_same_bits_at_any_count(name: str) -> None:
     np.testing.assert_allclose(results[0], expected, rtol=2e-5, atol=1e-5)
 
 
+def test_columns_that_fill_no_tile_are_launched_with_the_others() -> None:
+    text = str(tenon.jit(lambda a, b: a @ b).compile(floats(128, 128), floats(128, 128)))
+    assert (text.count("{threads}"), text.count("scf.index_switch")) == (1, 2)
+
+
 @pytest.mark.usefixtures("cuts")
 def test_chunks_follow_sizes_known_at_launch() -> None:
     def function(x: Any, w: Any) -> Any:
@@ -196,7 +205,7 @@ def run_with(count: int, function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 @pytest.mark.usefixtures("cuts")
-@pytest.mark.parametrize("name", ["matmul with edges", "matmul of few panels", "rows", "columns"])
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if "matmul" in name or name in ("rows", "columns")])
 def test_the_interpreter_takes_the_chunked_form(name: str) -> None:
     function, arguments = PROGRAMS[name]
     lowered = tenon.jit(function).lower(*arguments)
@@ -275,6 +284,54 @@ def test_a_chunk_takes_along_values_of_every_kind() -> None:
         with threads.num_threads(count):
             call(code, [x, result, limit, aligned_arena(0)])
         np.testing.assert_array_equal(result, expected)
+
+
+KEPT = """
+module {
+  func.func @main(%filled: memref<3x4xi64>, %o: memref<3x4xi64>, %arena: memref<0xi8>) {
+    func.call @kernel_0(%filled, %o) : (memref<3x4xi64>, memref<3x4xi64>) -> ()
+    func.return
+  }
+  func.func private @kernel_0(%filled: memref<3x4xi64>, %o: memref<3x4xi64>) attributes {kernel} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c3 = arith.constant 3 : index
+    %c4 = arith.constant 4 : index
+    %one = arith.constant 1 : i64
+    "scf.parallel"(%c0, %c0, %c3, %c4, %c1, %c1) <{operandSegmentSizes = array<i32: 2, 2, 2, 0>}> ({
+    ^bb0(%i: index, %j: index):
+      %copy = memref.alloc() {kept} : memref<SIZExi64>
+      scf.index_switch %i {kept}
+      default {
+        %number = arith.index_cast %i : index to i64
+        memref.store %number, %copy[%c1] : memref<SIZExi64>
+        memref.store %one, %filled[%i, %j] : memref<3x4xi64>
+        scf.yield
+      }
+      %held = memref.load %copy[%c1] : memref<SIZExi64>
+      memref.store %held, %o[%i, %j] : memref<3x4xi64>
+      memref.dealloc %copy : memref<SIZExi64>
+      scf.reduce
+    }) {threads} : (index, index, index, index, index, index) -> ()
+    func.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("size", [8, 20_000])
+def test_a_thread_fills_what_it_keeps_once_for_chunks_in_a_row(size: int) -> None:
+    code, arena = load(parse(KEPT.replace("SIZE", str(size)))), aligned_arena(0)
+    expected = np.repeat(np.arange(3), 4).reshape(3, 4)
+    for launch in range(2000):
+        filled, o = np.zeros((2, 3, 4), np.int64)
+        count = COUNTS[launch // 100 % 4]
+        threads.set_num_threads(count)
+        call(code, [filled, o, arena])
+        np.testing.assert_array_equal(o, expected)
+        assert filled.any(axis=1).all()
+        if count == 1:
+            np.testing.assert_array_equal(filled, [[1, 0, 0, 0]] * 3)
 
 
 # --- the pool -------------------------------------------------------------------------------------

@@ -267,7 +267,7 @@ class _KeySorter:
                     self.sort_row(source.at(row * length), target.at(row * length), length, given)
                 code.return_()
             with code.if_(rows >= PARTS):
-                context = Value(code, pointer(rows_kind), code.array(I64, rows_kind.size // 8).name)
+                context = code.record(rows_kind)
                 context.put(source=source, target=target, rows=rows, length=length, order=given)
                 parallel_for(sort_some.address, context, _TASKS)
                 code.return_()

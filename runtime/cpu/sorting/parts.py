@@ -147,8 +147,7 @@ class RowParts:
             for part in range(PARTS - 1):
                 sample[part] = sample[(part + 1) * self.most // PARTS]
             places = code.array(I64, PARTS * _PIECES + PARTS + 1)
-            memory = code.array(I64, self.context.size // 8)
-            context = Value(code, pointer(self.context), memory.name)
+            context = code.record(self.context)
             context.put(source=source, target=target, length=length, order=order, ends=sample, places=places)
             parallel_for(self.count_piece.address, context, _PIECES)
             place = code.local(I64, 0)

@@ -108,7 +108,7 @@ func.func private @inside(%x: memref<2x9000xf32>, %o: memref<2x9000xf32>) attrib
 
 // -----
 
-// A copy is made again for each of 4 parts of the rows that read it, and the last part has the row that is left.
+// Threads share the rows by parts and keep the copy that these read; the last part has the row that is left.
 func.func private @copies(%x: memref<2x64xf32>, %o: memref<2x1001xf32>) attributes {kernel} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -141,8 +141,10 @@ func.func private @copies(%x: memref<2x64xf32>, %o: memref<2x1001xf32>) attribut
 // CHECK-LABEL: @copies
 // CHECK:       "scf.parallel"(%c0, %{{.*}}, %c2, %{{.*}}, %c1, %{{.*}})
 // CHECK-NEXT:  ^bb0(%{{.*}}: index, %[[PART:.*]]: index):
-// CHECK-NEXT:    %[[COPY:.*]] = memref.alloc() : memref<64xf32>
-// CHECK-NEXT:    "scf.parallel"(%c0, %c64, %c1)
+// CHECK-NEXT:    %[[COPY:.*]] = memref.alloc() {kept} : memref<64xf32>
+// CHECK-NEXT:    scf.index_switch %{{.*}} {kept}
+// CHECK-NEXT:    default {
+// CHECK-NEXT:      "scf.parallel"(%c0, %c64, %c1)
 // CHECK:         %[[FIRST:.*]] = arith.muli %[[PART]], %{{.*}} : index
 // CHECK-NEXT:    %[[NEXT:.*]] = arith.addi %[[FIRST]], %{{.*}} : index
 // CHECK-NEXT:    %[[END:.*]] = arith.minsi %[[NEXT]], %c1000 : index

@@ -34,6 +34,6 @@ func.func private @kernel_0(%x: memref<64xf32>, %o: memref<64xf32>) attributes {
 // CHECK:        alloca [32 x i8], align 64
 // CHECK-NEXT:   mul nsw i64 %chunk, 8
 // CHECK:      define internal void @kernel_0_part{{.*}}(ptr noalias readonly %context, i64 %chunk)
-// CHECK:        load float
-// CHECK:        call void @kernel_0_chunk{{.*}}(ptr %a0, float %a1, ptr %a2, i64 %chunk)
+// CHECK:        %[[A1:.*]] = load float
+// CHECK:        call void @kernel_0_chunk{{.*}}(ptr %{{.*}}, float %[[A1]], ptr %{{.*}}, i64 %chunk)
 // CHECK:      declare void @tenon_parallel_for(ptr, ptr, i64)
