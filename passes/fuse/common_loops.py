@@ -19,7 +19,8 @@ cuts the dimensions on both sides into the same parts, unless
 - there are none (6x4 to 4x6), or sizes of 1 differ as well, so that the reshape would stay (where these alone differ,
   see `unit_dimensions`);
 - one belongs to an op that is not cut and may share its loops with a neighbour, such as a contraction;
-- the innermost part fills less than half a vector, and something else than a reduction along it would run over it.
+- the innermost part fills less than half a vector, and something else than a reduction along it would run over it, or
+  what is done to each element of columns that a concatenation puts side by side.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from xdsl.passes import ModulePass
 
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import KeepsMemory, KnownValue, states
-from tenon.dialects.families import ElementwiseOp, ReductionOp
+from tenon.dialects.families import ElementwiseOp, IndexingOp, ReductionOp
 from tenon.dialects.types.types import is_known
 from tenon.passes.fuse.dimensions import Dimension, Dimensions, Reshapes, is_cut, known_shape
 from tenon.passes.fuse.unit_dimensions import adopt_unit_dimensions
@@ -85,6 +86,28 @@ def _is_combined(op: Operation) -> bool:
     return True
 
 
+def _is_reduced(op: Operation) -> bool:
+    """Whether elements are combined of what is computed of `op` element by element."""
+    pending, seen = [op], set[Operation]()
+    while pending:
+        current = pending.pop()
+        if isinstance(current, ReductionOp):
+            return True
+        if isinstance(current, ElementwiseOp) or states(current, KeepsMemory):
+            users = {use.operation for result in current.results for use in result.uses} - seen
+            seen |= users
+            pending += users
+    return False
+
+
+def _joins_columns(op: Operation | Block) -> bool:
+    """Whether `op` computes the columns of short rows where they go, along the last axis."""
+    if not isinstance(op, IndexingOp) or not all(is_known(x.type) for x in (*op.operands, *op.results)):
+        return False
+    (shape, *_) = map(known_shape, op.results)
+    return len(shape) > 1 and all(known_shape(x)[:-1] == shape[:-1] for x in op.operands) and op.moves_columns()
+
+
 class _CommonLoops:
     """The dimensions of the values of one block, of which vectors have so many `lanes`."""
 
@@ -92,6 +115,8 @@ class _CommonLoops:
         self._block = block
         self._lanes = lanes
         self._innermost: list[tuple[Operation, Dimension]] = []
+        self._columns: list[Dimension] = []
+        """What runs over columns that are put side by side."""
         self._classes = Dimensions()
         self._dimensions: dict[SSAValue, list[Dimension]] = {}
         self._reshapes = Reshapes(block)
@@ -104,6 +129,8 @@ class _CommonLoops:
                     self._innermost.append((op, loops[axis]))
             elif isinstance(op, TensorOp) and not states(op, KeepsMemory):
                 self._fix(op)
+                if _joins_columns(op):
+                    self._columns.append(self._of(op.results[0])[-1])
 
     def rewrite(self) -> bool:
         """Cut dimensions; whether something changed."""
@@ -160,7 +187,8 @@ class _CommonLoops:
         (before,), (after,) = reshape.operands, reshape.results
         if not is_known(before.type) or not is_known(after.type) or 0 in known_shape(before):
             return False
-        return (is_cut(before.owner) or self._is_used(before)) and self._is_used(after)
+        is_near = is_cut(before.owner) or _joins_columns(before.owner) or self._is_used(before)
+        return is_near and self._is_used(after)
 
     def _is_used(self, value: SSAValue) -> bool:
         return any(use.operation.parent is self._block and is_cut(use.operation) for use in value.uses)
@@ -182,10 +210,13 @@ class _CommonLoops:
         return self._classes.shape(known_shape(value), self._of(value))
 
     def _fills_vectors(self) -> bool:
-        """Whether the innermost part of each op's innermost loop fills half a vector, or is combined."""
+        """Whether the innermost part of each op's innermost loop fills half a vector, is combined, or is columns."""
+        columns = set(map(self._classes.find, self._columns))
         for op, loop in self._innermost:
             parts = self._classes.parts(loop)
-            if len(parts) > 1 and 2 * parts[-1].size < self._lanes and not _is_combined(op):
+            if len(parts) < 2 or 2 * parts[-1].size >= self._lanes or _is_combined(op):
+                continue
+            if self._classes.find(parts[-1]) not in columns or _is_reduced(op):
                 return False
         return True
 

@@ -9,8 +9,9 @@ part what is computed on both sides of them, so that `fuse` would make several k
     %w = tenon.reshape %e          : nx1
     %c = tenon.concatenate %w, %t
 
-All ops that hand each other values of one shape change together, to the shape that most reshapes beside them have on
-their other side, if these are more than the neighbours that have the values as they are.
+All ops that hand each other values of one shape, or slices of them, change together, to have the dimensions of size 1
+that most reshapes beside them have on their other side, if these are more than the neighbours that have the values as
+they are.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from tenon.passes.fuse.dimensions import Reshapes, is_cut, known_shape
 from tenon.passes.iteration import axes_of, iteration_of
 
 Shape = tuple[int, ...]
+Origins = tuple[int | None, ...]
 
 
 def adopt_unit_dimensions(block: Block) -> bool:
@@ -64,8 +66,11 @@ def _in_classes(block: Block) -> list[list[TensorOp]]:
         for op in block.ops
         if isinstance(op, TensorOp) and (is_cut(op) or _is_slice(op)) and all(map(_is_fixed, op.operands))
     ]
+    members = set(operations)
     for op in operations:
         first, *others = _whole(op)
+        if isinstance(op, IndexMapOp) and op.operands[0].owner in members:
+            others.append(op.operands[0])
         for value in others:
             parents[find(value)] = find(first)
     classes: dict[SSAValue, list[TensorOp]] = {}
@@ -114,96 +119,102 @@ def _shares_loops(op: Operation | Block, block: Block | None) -> bool:
 
 
 class _Alike:
-    """Ops that hand each other values of one shape."""
+    """Ops that hand each other values of one shape, or slices of them: of one rank, and the same dimensions of size 1.
+
+    Their shapes with others are told by the dimension that each is now, or `None` for one of size 1.
+    """
 
     def __init__(self, operations: Sequence[TensorOp]) -> None:
         self._operations = list(operations)
         self._members = set(operations)
         self._block = operations[0].parent
         self._shape = known_shape(_whole(operations[0])[0])
+        moved = [op.operands[0] for op in operations if isinstance(op, IndexMapOp)]
+        self._values = dict.fromkeys([*(value for op in operations for value in _whole(op)), *moved])
 
     def change(self, reshapes: Reshapes) -> bool:
         """Let the ops run over other dimensions of size 1, if that is better."""
-        shapes: Counter[Shape] = Counter()
-        values = dict.fromkeys(value for op in self._operations for value in _whole(op))
-        if not any(map(_is_reshaped, values)):
+        found: Counter[Origins] = Counter()
+        if not any(map(_is_reshaped, self._values)):
             return False
-        for value in values:
-            shapes.update(self._before(value))
-            shapes.update(self._behind(value))
-        shape, count = max(shapes.items(), key=lambda item: item[1], default=(self._shape, 0))
-        if shape == self._shape or count <= shapes[self._shape] + self._parted(shape) or not self._can_have(shape):
+        for value in self._values:
+            found.update(self._before(value))
+            found.update(self._behind(value))
+        own = self._origins(self._shape)
+        best, count = max(found.items(), key=lambda item: item[1], default=(own, 0))
+        if best == own or count <= found[own] + self._parted(best) or not self._can_have(best):
             return False
         for op in self._operations:
-            operands = [reshapes.in_shape(value, self._in(shape, known_shape(value))) for value in op.operands]
+            operands = [reshapes.in_shape(value, self._in(best, known_shape(value))) for value in op.operands]
             settings = op.settings
             if isinstance(op, ReductionOp):
-                settings = {**settings, "axis": self._axes(shape, op)}
+                settings = {**settings, "axis": self._axes(best, op)}
             elif isinstance(op, IndexMapOp):
-                settings = op.spread(self._origins(shape)) or settings
+                settings = op.spread(best) or settings
             reshapes.rebuild(op, operands, settings)
         return True
 
     # --- what the neighbours have -------------------------------------------------------------------------------------
 
-    def _before(self, value: SSAValue) -> Iterator[Shape]:
-        """The shape in which an op in front of these has `value`."""
+    def _before(self, value: SSAValue) -> Iterator[Origins]:
+        """The dimensions with which an op in front of these has `value`."""
         source = value
         while isinstance(source.owner, Operation) and states(source.owner, KeepsMemory):
             (source,) = source.owner.operands
         is_own = source is value and value.owner in self._members and not isinstance(value.owner, ReductionOp)
-        if not is_own and _shares_loops(source.owner, self._block):
-            yield from self._alike(source)
+        if not is_own and _shares_loops(source.owner, self._block) and is_known(source.type):
+            yield from self._alike(known_shape(source), value)
 
-    def _behind(self, value: SSAValue) -> Iterator[Shape]:
-        """The shapes in which ops behind these have `value`."""
+    def _behind(self, value: SSAValue) -> Iterator[Origins]:
+        """The dimensions with which ops behind these have `value`."""
+        for shape in self._shapes_behind(value):
+            yield from self._alike(shape, value)
+
+    def _shapes_behind(self, value: SSAValue) -> Iterator[Shape]:
         for use in value.uses:
             user = use.operation
             if states(user, KeepsMemory):
-                for shape in self._behind(user.results[0]):
-                    if _long(shape) == _long(self._shape):
-                        yield shape
-            elif _shares_loops(user, self._block) and not (user in self._members and known_shape(value) == self._shape):
+                yield from self._shapes_behind(user.results[0])
+            elif _shares_loops(user, self._block) and not (user in self._members and value in self._values):
                 is_whole = not is_cut(user) or known_shape(value) == known_shape(_whole(user)[0])
-                if is_whole or known_shape(value) == self._shape:
+                if is_whole or value in self._values:
                     yield known_shape(value)
 
-    def _alike(self, value: SSAValue) -> Iterator[Shape]:
-        """The shape of `value`, if it has the same elements."""
-        if is_known(value.type) and _long(known_shape(value)) == _long(self._shape):
-            yield known_shape(value)
+    def _alike(self, shape: Shape, value: SSAValue) -> Iterator[Origins]:
+        """The dimensions of `shape`, if it has the same elements as `value`."""
+        if _long(shape) == _long(known_shape(value)):
+            yield self._origins(shape)
 
-    def _parted(self, shape: Shape) -> int:
+    def _parted(self, origins: Origins) -> int:
         """How many operands that are repeated would be parted from what computes them."""
         return sum(
-            self._in(shape, known_shape(value)) != known_shape(value) and _shares_loops(value.owner, self._block)
+            self._in(origins, known_shape(value)) != known_shape(value) and _shares_loops(value.owner, self._block)
             for op in self._operations
             for value in op.operands
-            if known_shape(value) != self._shape
+            if value not in self._values
         )
 
     # --- the same in another shape ------------------------------------------------------------------------------------
 
-    def _origins(self, shape: Shape) -> list[int | None]:
+    def _origins(self, shape: Shape) -> Origins:
         """For each dimension of `shape` the one that it is now, or `None` where it is of size 1."""
         axes = iter([axis for axis, size in enumerate(self._shape) if size != 1])
-        return [None if size == 1 else next(axes) for size in shape]
+        return tuple([None if size == 1 else next(axes) for size in shape])
 
-    def _in(self, shape: Shape, operand: Shape) -> Shape:
+    def _in(self, origins: Origins, operand: Shape) -> Shape:
         """The shape of an operand that has `operand` now."""
         missing = len(self._shape) - len(operand)
-        found = [1 if axis is None or axis < missing else operand[axis - missing] for axis in self._origins(shape)]
+        found = [1 if axis is None or axis < missing else operand[axis - missing] for axis in origins]
         if missing:
             first = next((axis for axis, size in enumerate(found) if size != 1), len(found))
             found = found[first:]
         return tuple(found)
 
-    def _axes(self, shape: Shape, op: ReductionOp) -> tuple[int, ...]:
+    def _axes(self, origins: Origins, op: ReductionOp) -> tuple[int, ...]:
         """The axes of a reduction, and, where it leaves out what it reduces, all that its result does not have."""
         axes, keeps = axes_of(op), op.settings["keepdims"]
-        origins = enumerate(self._origins(shape))
-        return tuple([number for number, axis in origins if axis in axes or (axis is None and not keeps)])
+        return tuple([n for n, axis in enumerate(origins) if axis in axes or (axis is None and not keeps)])
 
-    def _can_have(self, shape: Shape) -> bool:
+    def _can_have(self, origins: Origins) -> bool:
         """Whether no reduction is left without an axis."""
-        return all(self._axes(shape, op) for op in self._operations if isinstance(op, ReductionOp))
+        return all(self._axes(origins, op) for op in self._operations if isinstance(op, ReductionOp))

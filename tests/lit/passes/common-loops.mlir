@@ -122,7 +122,7 @@ func.func @columns(%x: tensor<2000x2xf32>, %n: tensor<2000xf32>) -> tensor<2000x
 
 // -----
 
-// So have slices along other dimensions, and what they cut, if nothing here computes that.
+// So have slices along other dimensions, and what they cut.
 func.func @steps(%x: tensor<2000xf32>, %y: tensor<1000x1xf32>) -> tensor<1000x2xf32> {
   %a = tenon.slice %x {starts = [1], limits = [2000], strides = [2]} : tensor<2000xf32> -> tensor<1000xf32>
   %e = tenon.exp %a : tensor<1000xf32> -> tensor<1000xf32>
@@ -135,6 +135,51 @@ func.func @steps(%x: tensor<2000xf32>, %y: tensor<1000x1xf32>) -> tensor<1000x2x
 // CHECK-NEXT:    %a = tenon.slice [[X]] {starts = [1, 0], limits = [2000, 1], strides = [2, 1]}
 // CHECK-NEXT:    %e = tenon.exp %a
 // CHECK-NEXT:    tenon.concatenate [%e, %y]
+
+// -----
+
+// So has what computes that.
+func.func @computed_steps(%x: tensor<4000xf32>) -> tensor<2000x2xf32> {
+  %y = tenon.exp %x : tensor<4000xf32> -> tensor<4000xf32>
+  %a = tenon.slice %y {starts = [0], limits = [4000], strides = [2]} : tensor<4000xf32> -> tensor<2000xf32>
+  %b = tenon.slice %y {starts = [1], limits = [4000], strides = [2]} : tensor<4000xf32> -> tensor<2000xf32>
+  %n = tenon.negative %b : tensor<2000xf32> -> tensor<2000xf32>
+  %r = tenon.reshape %n {shape = [2000, 1]} : tensor<2000xf32> -> tensor<2000x1xf32>
+  %t = tenon.reshape %a {shape = [2000, 1]} : tensor<2000xf32> -> tensor<2000x1xf32>
+  %c = tenon.concatenate [%r, %t] {axis = 1} : [tensor<2000x1xf32>, tensor<2000x1xf32>] -> tensor<2000x2xf32>
+  func.return %c : tensor<2000x2xf32>
+}
+// CHECK-LABEL: @computed_steps
+// CHECK:         %y = tenon.exp {{.*}} : tensor<4000x1xf32>
+// CHECK-NEXT:    %a = tenon.slice %y
+// CHECK-NEXT:    %b = tenon.slice %y
+// CHECK-NEXT:    %n = tenon.negative %b
+// CHECK-NEXT:    tenon.concatenate [%n, %a]
+
+// -----
+
+// What is done to each element of columns side by side, seen as longer rows, runs over the columns,
+func.func @side_by_side(%a: tensor<2000x32x1xf32>, %b: tensor<2000x32x1xf32>) -> tensor<2000x64xbf16> {
+  %c = tenon.concatenate [%a, %b] {axis = 2} : [tensor<2000x32x1xf32>, tensor<2000x32x1xf32>] -> tensor<2000x32x2xf32>
+  %r = tenon.reshape %c {shape = [2000, 64]} : tensor<2000x32x2xf32> -> tensor<2000x64xf32>
+  %e = tenon.cast %r {dtype = bf16} : tensor<2000x64xf32> -> tensor<2000x64xbf16>
+  func.return %e : tensor<2000x64xbf16>
+}
+// CHECK-LABEL: @side_by_side
+// CHECK:         tenon.cast %c {dtype = bf16} : tensor<2000x32x2xf32>
+
+// -----
+
+// but not where some of these elements are combined.
+func.func @side_by_side_and_summed(%a: tensor<2000x32x1xf32>, %b: tensor<2000x32x1xf32>) -> tensor<64xf32> {
+  %c = tenon.concatenate [%a, %b] {axis = 2} : [tensor<2000x32x1xf32>, tensor<2000x32x1xf32>] -> tensor<2000x32x2xf32>
+  %r = tenon.reshape %c {shape = [2000, 64]} : tensor<2000x32x2xf32> -> tensor<2000x64xf32>
+  %e = tenon.exp %r : tensor<2000x64xf32> -> tensor<2000x64xf32>
+  %s = tenon.sum %e {axis = [0]} : tensor<2000x64xf32> -> tensor<64xf32>
+  func.return %s : tensor<64xf32>
+}
+// CHECK-LABEL: @side_by_side_and_summed
+// CHECK:         tenon.exp %r : tensor<2000x64xf32>
 
 // -----
 
