@@ -112,7 +112,8 @@ def are_computed_in_loops(group: Sequence[Operation], count: int) -> bool:
 
 def are_read_once(uses: Sequence[tuple[SSAValue, Operation]], group: Sequence[Operation], *, in_rows: bool) -> bool:
     """Whether the uses of each value of `group` read each element of it once at most, and what several values come from
-    is only moved, which each of them can do for itself, or computed once for a row, by loops that all are `in_rows`."""
+    is only moved or cheap, which each of them can do for itself, or computed once for a row, by loops that all are
+    `in_rows`."""
     values = list(dict.fromkeys(value for value, _ in uses))
     for value in values:
         users = [user for used, user in uses if used is value]
@@ -125,7 +126,12 @@ def are_read_once(uses: Sequence[tuple[SSAValue, Operation]], group: Sequence[Op
         needed = _needed(value, group)
         shared |= needed & seen
         seen |= needed
-    return in_rows or all(isinstance(op, IndexMapOp | IndexingOp) for op in shared)
+    computed = [op for op in shared if not isinstance(op, IndexMapOp | IndexingOp)]
+    return in_rows or (len(computed) <= MOST_CHEAP_OPS and all(map(_is_cheap, computed)))
+
+
+def _is_cheap(op: Operation) -> bool:
+    return isinstance(op, ElementwiseOp) and is_cheap_op(op)
 
 
 def _needed(value: SSAValue, group: Sequence[Operation]) -> set[Operation]:

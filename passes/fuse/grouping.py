@@ -367,8 +367,13 @@ class Grouping:
 
 def _computes_for_rows(group: Sequence[Operation]) -> bool:
     """Whether some op computes what is repeated along others' rows: where it goes, that is done for each element."""
-    sizes = [estimate(prod(shape(op, op.results[0].type))) for op in group]
-    return any(isinstance(op, ElementwiseOp) and size < max(sizes) for op, size in zip(group, sizes, strict=True))
+    for op in group:
+        if isinstance(op, ElementwiseOp):
+            size = estimate(prod(shape(op, op.results[0].type)))
+            users = [use.operation for use in op.results[0].uses if isinstance(use.operation, ElementwiseOp)]
+            if any(user in group and estimate(prod(shape(user, user.results[0].type))) > size for user in users):
+                return True
+    return False
 
 
 def _is_repeated(op: ElementwiseOp, users: Iterable[Operation]) -> bool:

@@ -553,6 +553,22 @@ func.func @parts_of_the_same_slices(%x: tensor<64x64xf32>) -> tensor<64x64xf32> 
 
 // -----
 
+// So does each with what is cheap, such as a cast.
+func.func @parts_of_the_same_cast(%x: tensor<64x64xbf16>) -> tensor<64x64xf32> {
+  %f = tenon.cast %x {dtype = f32} : tensor<64x64xbf16> -> tensor<64x64xf32>
+  %a = tenon.slice %f {starts = [0, 0], limits = [64, 32]} : tensor<64x64xf32> -> tensor<64x32xf32>
+  %b = tenon.slice %f {starts = [0, 32], limits = [64, 64]} : tensor<64x64xf32> -> tensor<64x32xf32>
+  %s = tenon.add %a, %b : tensor<64x32xf32>, tensor<64x32xf32> -> tensor<64x32xf32>
+  %d = tenon.subtract %a, %b : tensor<64x32xf32>, tensor<64x32xf32> -> tensor<64x32xf32>
+  %c = tenon.concatenate [%s, %d] {axis = 1} : [tensor<64x32xf32>, tensor<64x32xf32>] -> tensor<64x64xf32>
+  func.return %c : tensor<64x64xf32>
+}
+// CHECK-LABEL: @parts_of_the_same_cast
+// CHECK-NEXT:    func.call @kernel_0(%x)
+// CHECK-NEXT:    func.return
+
+// -----
+
 // What is computed for two parts is computed once, and in memory.
 func.func @parts_of_the_same_value(%x: tensor<64x64xf32>) -> tensor<64x128xf32> {
   %e = tenon.exp %x : tensor<64x64xf32> -> tensor<64x64xf32>
@@ -604,6 +620,21 @@ func.func @moved_for_each_element(%x: tensor<2000x4xf32>) -> tensor<2000x4xf32> 
   func.return %c : tensor<2000x4xf32>
 }
 // CHECK-LABEL: @moved_for_each_element
+// CHECK-NEXT:    %c = func.call @kernel_0(%x)
+// CHECK-NEXT:    func.return %c
+
+// -----
+
+// So may what is computed of a whole row before.
+func.func @computed_before(%x: tensor<2000x4xui8>) -> tensor<2000x4xi32> {
+  %y = tenon.cast %x {dtype = i32} : tensor<2000x4xui8> -> tensor<2000x4xi32>
+  %a = tenon.slice %y {starts = [0, 0], limits = [2000, 3]} : tensor<2000x4xi32> -> tensor<2000x3xi32>
+  %b = tenon.slice %y {starts = [0, 3], limits = [2000, 4]} : tensor<2000x4xi32> -> tensor<2000x1xi32>
+  %p = tenon.multiply %a, %b : tensor<2000x3xi32>, tensor<2000x1xi32> -> tensor<2000x3xi32>
+  %c = tenon.concatenate [%p, %b] {axis = 1} : [tensor<2000x3xi32>, tensor<2000x1xi32>] -> tensor<2000x4xi32>
+  func.return %c : tensor<2000x4xi32>
+}
+// CHECK-LABEL: @computed_before
 // CHECK-NEXT:    %c = func.call @kernel_0(%x)
 // CHECK-NEXT:    func.return %c
 
