@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import functools
+import threading
 import time
 import types
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 from weakref import ref
@@ -38,13 +39,15 @@ from tenon.traces.native import entry_of, like_given
 from tenon.traces.pieces import Pieces, in_pieces
 from tenon.traces.program import Program
 from tenon.traces.reads import reads_of
-from tenon.traces.stand_ins import ChangeError, TraceError, Written, WrittenAgain
+from tenon.traces.stand_ins import ChangeError, DrawError, TraceError, Written, WrittenAgain
 
 _MOST = 256
 """Programs of a function that are kept."""
 _PATIENCE = 10.0
 """Seconds for which another thread's trace, for which a call waits, has itself waited in one place when the call is an
 error. A trace that merely takes long is waited for."""
+_TRIES = 9
+"""How often a trace is made again during which numbers were drawn, by another thread maybe."""
 _LOOK_AGAIN = 0.1
 """Seconds after which such a call looks again."""
 _TURNS = Turns()
@@ -203,18 +206,29 @@ class TracedFunction(NativeCalls):
                 raise ChangeError(said, ", which a program cannot do at each call; return what is new", None)
             return result
 
-        written = Written()
-        while True:
-            reads = reads_of(self.function, objects, leaves, written)
-            try:
-                return Program(self.name, reads, leaves, call, keep_grad=self.keep_grad)
-            except WrittenAgain:
-                continue
-            except ChangeError as error:
-                if not refused:  # once more, to find the line
-                    refused.append(error)
+        def made() -> Program:
+            written = Written()
+            while True:
+                reads = reads_of(self.function, objects, leaves, written)
+                try:
+                    return Program(self.name, reads, leaves, call, keep_grad=self.keep_grad)
+                except WrittenAgain:
                     continue
-            raise refused[0].at(lines[0] if lines else "")
+                except ChangeError as error:
+                    if not refused:  # once more, to find the line
+                        refused.append(error)
+                        continue
+                raise refused[0].at(lines[0] if lines else "")
+
+        try:
+            return made()
+        except DrawError:
+            if threading.active_count() == 1:
+                raise
+        for _ in range(_TRIES):
+            with suppress(DrawError):  # which another thread may be the reason of
+                return made()
+        return made()
 
     def _held(self, leaf: Any, key: Hashable) -> Any:
         """What keeps the identity of an argument from being another one's: programs for an object go when it does, if

@@ -30,7 +30,7 @@ from tenon.runtime.reads.places import Place
 from tenon.runtime.tracing.watch import watch
 from tenon.traces.changes import Standing
 from tenon.traces.reads import TensorReads
-from tenon.traces.stand_ins import TraceError
+from tenon.traces.stand_ins import DrawError, TraceError
 from tenon.traces.symbols import DETACHED, TracedTensor, traced_kind, value_of
 
 # The fields of tensors, whatever the classes of these make of them.
@@ -304,7 +304,7 @@ class Session:
     def changes(self) -> list[tuple[Place, Any]]:
         """The places that have other traced values now, and these. Raises `TraceError` for other changes."""
         if self._drawn() != self._generators:
-            raise TraceError(
+            raise DrawError(
                 f"{self.name} draws numbers of NumPy's or Python's, which a program would do once; use "
                 "tenon.random_uniform and its like, or draw them outside and pass them"
             )

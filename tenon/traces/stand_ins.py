@@ -33,6 +33,10 @@ class ChangeError(TraceError):
         return ChangeError(self._said + line, self._rest, self.place)
 
 
+class DrawError(TraceError):
+    """While a function is traced, numbers are drawn from generators of NumPy's or Python's, by whichever thread."""
+
+
 Key = tuple[Any, ...]
 
 

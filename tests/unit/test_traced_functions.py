@@ -694,6 +694,22 @@ def in_another_thread(function: Callable[[], Any]) -> Any:
         return pool.submit(function).result(20)
 
 
+def test_numbers_that_other_threads_draw_meanwhile_are_not_the_functions() -> None:
+    drawn = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+
+        def doubled(x: Any) -> Any:
+            if not drawn.is_set():
+                drawn.set()
+                pool.submit(np.random.rand).result(20)
+            return x * 2
+
+        assert tenon.trace(doubled)(tenon.tensor([1.0])).tolist() == [2.0]
+        assert drawn.is_set()
+        with pytest.raises(TraceError, match="draws numbers of NumPy's or Python's"):
+            tenon.trace(lambda x: x + np.random.rand())(tenon.tensor([1.0]))
+
+
 @pytest.mark.parametrize("is_known", [False, True])
 def test_a_trace_may_wait_for_calls_in_other_threads_on_other_tensors(is_known: bool) -> None:
     doubled = tenon.trace(lambda x: (x * 2).sum())
