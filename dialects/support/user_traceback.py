@@ -38,6 +38,19 @@ def shows_user_frames(function: Callable[P, R]) -> Callable[P, R]:
     return wrapper
 
 
+def show_user_frames_at_the_end() -> None:
+    """Have errors that end the program printed with the frames of the user's program alone, whatever raised them: a
+    method of a tensor, a module or an optimizer is not worth a `try` at each call."""
+    previous = sys.excepthook
+
+    def show(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        if isinstance(error, Exception):
+            hide_own_frames(error)
+        previous(kind, error, error.__traceback__ or traceback)
+
+    sys.excepthook = show
+
+
 def call_user(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """`function(*args, **kwargs)`, where arguments that do not fit are the user's mistake and no defect of Tenon."""
     try:

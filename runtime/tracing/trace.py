@@ -26,7 +26,11 @@ from tenon.dialects.families import ScatterOp
 from tenon.dialects.ops.control.debug import check_gradients_if
 from tenon.dialects.support.frozen_arguments import freeze
 from tenon.dialects.support.location import at_line, line_location
-from tenon.dialects.support.user_traceback import show_all_frames_if, user_stacklevel
+from tenon.dialects.support.user_traceback import (
+    show_all_frames_if,
+    show_user_frames_at_the_end,
+    user_stacklevel,
+)
 from tenon.dialects.types.types import AnyTensor, array_type, element_of, shape_of, tensor_type
 from tenon.passes.named_shapes import record_shapes
 from tenon.passes.transform.check_results import check_results
@@ -37,6 +41,7 @@ from tenon.runtime.knobs import knobs
 from tenon.runtime.tracing.watch import Watch, watching
 
 show_all_frames_if(lambda: knobs.traceback == "full")
+show_user_frames_at_the_end()
 check_gradients_if(lambda: knobs.check_gradients)
 
 
