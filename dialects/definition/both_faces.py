@@ -86,8 +86,7 @@ def check_cpu(given: Any) -> None:
     name = str(given).partition(":")[0]
     if name == "cuda":
         raise NotImplementedError(
-            "what a traced function computes is where the function runs: write tenon.jit(f, device='cuda'); functions "
-            "of tenon.trace run on the CPU"
+            "what a function of values computes is where the function runs: write tenon.jit(f, device='cuda')"
         )
     if name != "cpu":
         raise ValueError(f"device is {given!r} where 'cpu' is needed")

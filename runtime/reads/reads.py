@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.support.plain_arrays import is_stored
 from tenon.runtime.arguments.tree import Structure, is_node
 from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.reads.code import asked_of, asked_of_self, slots_of, texts_of
@@ -178,7 +179,7 @@ class Reads:
         """Note what is in a place; `data` is the names of numbers that are inputs, in the state of Tenon's objects."""
         kind = type(value)
         is_number = kind is float and place is not None and place.key in (data or ())
-        is_data = is_number or kind is np.ndarray or isinstance(value, np.generic)
+        is_data = is_number or isinstance(value, np.generic) or is_stored(value)
         if data is not None and place is not None and is_data:
             self.data.append((place, value, bool(data)))
         elif data and place is not None and place.key in data and (items := item_places(place, value)):

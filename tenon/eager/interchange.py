@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from tenon.dialects.definition.both_faces import check_cpu
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import UFUNC_OPS, TracedValueError, Value
 from tenon.dialects.support.plain_arrays import is_on_gpu, on_host
@@ -58,18 +57,18 @@ class Interchange(Operators):
     @property
     def device(self) -> str:
         """Where the memory is: `"cpu"`, or `"cuda:0"` and so on."""
-        return place_of(self._array)
+        return TRACING.session.device if self._is_traced else place_of(self._array)
 
     @property
     def is_cuda(self) -> bool:
         """Whether the memory is that of a GPU."""
-        return is_on_gpu(self._array)
+        return self.device != "cpu"
 
     def _on(self, device: str) -> Any:
         """The tensor on a device: itself where it is there, otherwise a copy, through which gradients go."""
         here = self.device
-        if TRACING.session is not None or self._is_traced:
-            check_cpu(device)  # traced functions run on the CPU
+        if TRACING.session is not None:
+            TRACING.session.check_device(device)
             return self
         array = brought(self._array, device)
         if array is self._array:

@@ -12,7 +12,6 @@ from weakref import ref
 import numpy as np
 
 from tenon.dialects.definition.autocast import autocast_element
-from tenon.dialects.definition.both_faces import check_cpu
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import Value, insertion_point
@@ -50,10 +49,12 @@ class Tensor(Familiar):
     def __init__(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> None:
         """A copy of `data`: a number, an array of any library, or nested lists; floats are f32 unless `dtype` says
         otherwise. It is where `data` is, unless `device` says otherwise."""
-        if device is not None and TRACING.session is not None:
-            check_cpu(device)
         array = _copied(data, dtype)
-        self._hold(array if device is None else brought(array, device))
+        if device is not None and TRACING.session is not None:
+            TRACING.session.check_device(device)
+        elif device is not None:
+            array = brought(array, device)
+        self._hold(array)
         if requires_grad:
             self.requires_grad = True
         if TRACING.session is not None:

@@ -19,7 +19,7 @@ import numpy as np
 from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.registry import generation
 from tenon.dialects.ops.control.debug import checks_gradients
-from tenon.dialects.support.plain_arrays import elements_of, is_on_gpu
+from tenon.dialects.support.plain_arrays import is_stored
 from tenon.dialects.support.turns import StandsStillError, Turns
 from tenon.dialects.support.user_place import shown
 from tenon.dialects.support.user_traceback import shows_user_frames
@@ -27,6 +27,7 @@ from tenon.eager.modes import MODE, TRACING, WAITING, is_traced
 from tenon.eager.recording import Stored
 from tenon.runtime.arguments.tree import is_named_tuple, tell_by_identity
 from tenon.runtime.call.entry import NativeCalls
+from tenon.runtime.cuda.arrays import place_of
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.evaluate import find_function
 from tenon.runtime.jit import JitFunction
@@ -253,7 +254,7 @@ _BY_VALUE = (np.generic, bool, int, str, bytes, complex, type(None))
 
 
 def _is_data(leaf: Any) -> bool:
-    return isinstance(leaf, Stored | np.ndarray) or type(leaf) is float
+    return isinstance(leaf, Stored) or is_stored(leaf) or type(leaf) is float
 
 
 def _take_apart(tree: Any, leaves: list[Any]) -> Hashable:
@@ -264,21 +265,16 @@ def _take_apart(tree: Any, leaves: list[Any]) -> Hashable:
     if kind is dict:
         return kind, *[(key, _take_apart(item, leaves)) for key, item in tree.items()]
     leaves.append(tree)
-    if isinstance(tree, Stored) and not is_on_gpu(tree._array):
-        return kind, tree._array.dtype, tree._array.shape, tree._source is None
-    if isinstance(tree, np.ndarray):
-        return kind, tree.dtype, tree.shape
+    if isinstance(tree, Stored):
+        return kind, tree._array.dtype, tree._array.shape, place_of(tree._array), tree._source is None
+    if is_stored(tree):
+        return kind, tree.dtype, tree.shape, place_of(tree)
     if kind is float:
         return kind
     if isinstance(tree, np.generic):
         return kind, tree.dtype, tree.tobytes()
     if isinstance(tree, _BY_VALUE):
         return kind, tree
-    if is_on_gpu(elements_of(tree)):
-        raise TypeError(
-            f"trace: a {kind.__name__} on a GPU is an argument, and a traced function runs on the CPU; call it without "
-            "trace, or make a function of arrays a program by jit(device='cuda')"
-        )
     return kind, id(tree)
 
 

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.eager.recording import Stored
 from tenon.eager.tape import CHANGES_OF_HOOKS, Leaf
 from tenon.runtime.call.entry_words import Guard
 from tenon.runtime.call.layout import Load, Test
 from tenon.runtime.call.loaded import holding
+from tenon.runtime.cuda.arrays import place_of
 from tenon.runtime.reads.guards import Guards, guard_at
 from tenon.runtime.reads.places import Place
 from tenon.traces.reads import is_apart
@@ -30,7 +32,9 @@ class TensorGuards(Guards):
         shape, dtype = self._names.of(array.shape), self._names.of(array.dtype)
         kind, source = ("is", _NO_SOURCE) if tensor._source is None else ("is not", _SOURCE)
         check = f"{t}._array.shape == {shape} and {t}._array.dtype == {dtype} and {t}._source {kind} None"
-        self.add(name, check, Guard(Load.constant, Test.like, tensor, index=source, expected=_like(array)))
+        check = f"{check} and {self._names.of(place_of)}({t}._array) == {self._names.of(place_of(array))}"
+        guard = Guard(Load.constant, Test.like, tensor, index=source, expected=_like(array))
+        self.add(name, check, None if is_on_gpu(array) else guard)
 
     def add_data(self, place: Place, value: Any) -> None:
         """Have an array or a number of the same type in a place."""
@@ -43,7 +47,8 @@ class TensorGuards(Guards):
         """Have a tensor of the same type in a place, which shares its memory with none that the program knows."""
         kind = _part_in_gradients(tensor)
         of, array = self._names.of, tensor._array
-        given = f"{of(type(tensor))}, {of(array.shape)}, {of(array.dtype)}, {kind}, {of(captured)}"
+        type_ = f"{of(type(tensor))}, {of(array.shape)}, {of(array.dtype)}, {of(place_of(array))}"
+        given = f"{type_}, {kind}, {of(captured)}"
         self.add(place.name, f"{of(is_replacement)}({self._names.read(place)}, {given})", None)
 
     def add_kind(self, place: Place, kind: type) -> None:
@@ -80,7 +85,8 @@ class TensorGuards(Guards):
     def _add_fitting(self, place: Place, array: Any) -> None:
         of = self._names.of
         guard = guard_at(place, Test.like, _like(array), index=_NO_SOURCE) if isinstance(array, np.ndarray) else None
-        check = f"{of(fits)}({self._names.read(place)}, {of(array.shape)}, {of(array.dtype)})"
+        type_ = f"{of(array.shape)}, {of(array.dtype)}, {of(place_of(array))}"
+        check = f"{of(fits)}({self._names.read(place)}, {type_})"
         self.add(place.name, check, guard)
 
     def finish(self) -> None:
@@ -98,12 +104,13 @@ def _part_in_gradients(tensor: Any) -> int:
     return 0 if tensor._source is None else 1 if tensor._source.node is None else 2
 
 
-def is_replacement(value: Any, kind: type, shape: Any, dtype: Any, part: int, others: set[int]) -> bool:
+def is_replacement(value: Any, kind: type, shape: Any, dtype: Any, device: str, part: int, others: set[int]) -> bool:
     """Whether a value is a tensor of this type, without a gradient, and apart from others."""
     return (
         type(value) is kind
         and value._array.shape == shape
         and value._array.dtype == dtype
+        and place_of(value._array) == device
         and value._grad is None
         and _part_in_gradients(value) == part
         and is_apart(value, others)
@@ -121,12 +128,13 @@ def _like(array: Any) -> Any:
     return np.broadcast_to(np.zeros((), array.dtype), array.shape)
 
 
-def fits(value: Any, shape: Any, dtype: Any) -> bool:
+def fits(value: Any, shape: Any, dtype: Any, device: str) -> bool:
     """Whether a value is an array, or a tensor of no gradient, of this type."""
     array = value._array if isinstance(value, Stored) else value
     return (
-        isinstance(array, np.ndarray | np.generic)
+        (isinstance(array, np.ndarray | np.generic) or is_on_gpu(array))
         and array.shape == shape
         and array.dtype == dtype
+        and place_of(array) == device
         and (array is value or value._source is None)
     )

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.value import Value
+from tenon.dialects.support.plain_arrays import is_on_gpu, put
 from tenon.dialects.support.user_place import shown
 from tenon.eager.changes import is_private, sharing
 from tenon.eager.modes import run_waiting
@@ -214,7 +215,7 @@ def looked_at(tensor: Any, links: Sequence[Link]) -> Any:
 
 def new_tensor(array: Any, requires_grad: bool) -> Tensor:
     """A tensor of an array of a program."""
-    made = Tensor._new(np.asarray(array))
+    made = Tensor._new(array if is_on_gpu(array) else np.asarray(array))
     return made.requires_grad_() if requires_grad else made
 
 
@@ -223,14 +224,14 @@ def change(target: Any, array: Any, line: Line) -> None:
     run_waiting()
     if not isinstance(target, Stored):
         if array is not target:
-            np.copyto(target, array)
+            put(target, array)
         return
     memory = target._memory
     if array is not target._array:
         if is_private(target):
-            target._array, target._memory, memory = np.asarray(array), None, None
+            target._array, target._memory, memory = array if is_on_gpu(array) else np.asarray(array), None, None
         else:
-            np.copyto(target._array, array)
+            put(target._array, array)
     if memory is not None:
         memory.forget_dead()
         if not (memory.tensors or memory.is_exported) and sys.getrefcount(memory) <= _OWN_REFERENCES:

@@ -21,6 +21,7 @@ from tenon.dialects.definition.registry import watch_generation
 from tenon.dialects.definition.signature import flat
 from tenon.dialects.families.host import HostOp
 from tenon.dialects.support.forking import new_lock
+from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import MODE, WAITING, set_grad_enabled
 from tenon.eager.recording import Stored, as_operands, op_call
@@ -75,7 +76,7 @@ class Piece:
                 others = fixed((args[count:], settings))
             except TypeError:  # of what is no setting
                 count = -1
-        if not 0 <= count <= len(args) or not _OPERANDS.issuperset(map(type, args[:count])):
+        if not 0 <= count <= len(args) or not _can_wait(args[:count]):
             operands, own = function.op.bind(args, settings)
             return self.add(function.op, operands, own, function)
         self._run_others(args)
@@ -92,7 +93,7 @@ class Piece:
     def add(self, op: Any, operands: Sequence[Any], settings: dict[str, Any], function: Any = None) -> Any:
         """The same for an op and its operands."""
         given = flat(operands)
-        if issubclass(op, HostOp) or not _OPERANDS.issuperset(map(type, given)):
+        if issubclass(op, HostOp) or not _can_wait(given):
             return NotImplemented
         call = op_call(op, operands, settings)
         self._run_others(given)
@@ -343,6 +344,12 @@ def _operand_count(op: Any) -> int:
 
 
 _OPERANDS = frozenset((Waiting, Tensor, Parameter, np.ndarray, float, int, bool))
+
+
+def _can_wait(operands: Sequence[Any]) -> bool:
+    """Whether a call on these may wait: not where they are on a GPU, whose streams have calls wait as it is."""
+    known = _OPERANDS.issuperset(map(type, operands))
+    return known and not any(type(v) in (Tensor, Parameter) and is_on_gpu(v._array) for v in operands)
 
 
 @lru_cache(maxsize=64)

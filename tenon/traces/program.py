@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from tenon.dialects.support.donation import is_donated, refuse_donated
 from tenon.dialects.support.forking import cached_property
-from tenon.dialects.support.plain_arrays import is_on_gpu
+from tenon.dialects.support.plain_arrays import copied, device_for, elements_of, is_on_gpu, is_stored
 from tenon.dialects.support.user_place import user_place
 from tenon.dialects.types.types import array_type
 from tenon.eager.modes import MODE
@@ -25,7 +25,7 @@ from tenon.eager.tape import Call
 from tenon.eager.tensor import UsedGradient
 from tenon.runtime.arguments.arguments import WideFloat
 from tenon.runtime.arguments.tree import flatten, paths
-from tenon.runtime.cuda.arrays import place_of
+from tenon.runtime.cuda.arrays import as_data
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.python_state import collection_paused
 from tenon.runtime.reads.guards import Names
@@ -56,12 +56,7 @@ class Program:
         """What keeps the identities of arguments."""
         self.used = UsedGradient(name)
         self.inputs = _inputs(reads, leaves)
-        for given in self.inputs:
-            if is_on_gpu(given.leaf):
-                raise TypeError(
-                    f"{name} reads a tensor on {place_of(given.leaf)}, and a traced function runs on the CPU; call it "
-                    "without trace, or make a function of arrays a program by jit(device='cuda')"
-                )
+        self.device = device_for([given.leaf for given in self.inputs])
         session = Session(name, reads, self.inputs)
         self.plan = Plan(session, keep_grad)
         captures = Seen(_SMALL)
@@ -158,7 +153,7 @@ class Program:
     @cached_property
     def executable(self) -> Executable:
         """What is run."""
-        return executable(self.module, "cpu", self.name)
+        return executable(self.module, self.device, self.name)
 
     @cached_property
     def _launch(self) -> FlatCall:
@@ -242,7 +237,7 @@ def _inputs(reads: TensorReads, leaves: Sequence[Any]) -> list[Input]:
             if id(leaf) not in known:
                 known.add(id(leaf))
                 found.append(Input(f"argument.{position}", leaf._array, argument=position, tensor=leaf))
-        elif isinstance(leaf, np.ndarray):
+        elif is_stored(leaf):
             found.append(Input(f"argument.{position}", leaf, argument=position))
         elif type(leaf) is float:
             found.append(Input(f"argument.{position}", WideFloat(leaf), argument=position))
@@ -252,7 +247,7 @@ def _inputs(reads: TensorReads, leaves: Sequence[Any]) -> list[Input]:
                 known.add(id(value))
                 found.append(Input(place.name, value._array, tensor=value, place=place))
         else:
-            leaf = WideFloat(value) if type(value) is float else np.asarray(value)
+            leaf = WideFloat(value) if type(value) is float else as_data(value, place.name)
             found.append(Input(place.name, leaf, place=place, is_value=is_value))
     for place, tensor in reads.replaced:
         found.append(Input(place.name, tensor._array, place=place, replaced=tensor))
@@ -311,6 +306,8 @@ def _target(given: Input, arguments: Sequence[Any]) -> Any:
 def _array_of(value: Any) -> Any:
     if isinstance(value, Stored):
         return value._array
+    if is_on_gpu(value):
+        return value
     return np.asarray(value) if isinstance(value, np.ndarray | np.generic) else _number(value)
 
 
@@ -320,9 +317,10 @@ def _number(value: Any) -> Any:
 
 def _own(array: Any) -> Any:
     """An array whose memory a result may take over: a copy, where others have it as well."""
-    if not isinstance(array, np.ndarray):
-        return np.asarray(array)
-    return array if array.base is None and sys.getrefcount(array) <= _HELD else array.copy()
+    if not is_stored(array):
+        held = elements_of(array)
+        return copied(held) if is_on_gpu(held) else np.asarray(array)
+    return array if array.base is None and sys.getrefcount(array) <= _HELD else copied(array)
 
 
 def _held() -> int:

@@ -18,6 +18,7 @@ import numpy as np
 
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import Value
+from tenon.dialects.support.plain_arrays import is_on_gpu, is_stored
 from tenon.eager.changes import is_private, sharing
 from tenon.eager.modes import TRACING
 from tenon.eager.parameters import adopt
@@ -26,6 +27,8 @@ from tenon.eager.tape import Call, Leaf, Source
 from tenon.eager.tensor import UsedGradient
 from tenon.eager.views import Link, View
 from tenon.runtime.arguments.arguments import WideFloat
+from tenon.runtime.cuda.arrays import place_of
+from tenon.runtime.cuda.names import checked_device, kind_of
 from tenon.runtime.reads.places import Place
 from tenon.runtime.tracing.watch import watch
 from tenon.traces.changes import Standing
@@ -112,6 +115,18 @@ class Session:
     def __post_init__(self) -> None:
         self.standing = Standing(self.name, self.reads)
 
+    @property
+    def device(self) -> str:
+        """Where the program runs: on the GPU that an input is on, or the CPU."""
+        return next((place_of(given.leaf) for given in self.inputs if is_on_gpu(given.leaf)), "cpu")
+
+    def check_device(self, device: str) -> None:
+        """Raise `ValueError` for a device other than the one that the program runs on."""
+        if checked_device(device) not in (self.device, kind_of(self.device)):
+            raise ValueError(
+                f"{self.name} runs on {self.device}, where its tensors are; bring what it is given to {device} before"
+            )
+
     def begin(self, values: Sequence[Value]) -> None:
         """Put stand-ins into their places."""
         TRACING.session = self
@@ -128,7 +143,7 @@ class Session:
                 given.symbol = given.tensor
             elif given.replaced is not None:
                 given.symbol = self._stand_in(given.replaced, given.leaf, value)
-            elif isinstance(given.leaf, np.ndarray) and not given.is_value:
+            elif is_stored(given.leaf) and not given.is_value:
                 given.symbol = TracedTensor._new(value)
                 self.lay(given.symbol, given.leaf)
             else:

@@ -227,28 +227,61 @@ def test_functions_run_where_their_arguments_are(machine: cupy_stand_in.Machine)
     close(x.grad, np.cos(floats(3)), "cpu")
 
 
-def test_traced_functions_run_on_the_cpu() -> None:
-    for given in (on_gpu(floats(3)), sys.modules["cupy"].asarray(floats(3))):
-        with pytest.raises(
-            TypeError, match=r"^trace: a \w+ on a GPU is an argument, and a traced function runs on the"
-        ):
-            tenon.trace(lambda x: x * 2)(given)
-    w = on_gpu(floats(3))
-    with pytest.raises(TypeError, match=r"^<lambda> reads a tensor on cuda:0, and a traced function runs on the CPU"):
-        tenon.trace(lambda x: x * w)(tenon.tensor(floats(3)))
-    with pytest.raises(NotImplementedError, match=r"functions of tenon\.trace run on the CPU"):
-        tenon.trace(lambda x: x.to("cuda"))(tenon.tensor(floats(3)))
+def test_traced_functions_run_where_their_tensors_are() -> None:
+    w, places = on_gpu(floats(3, 2), requires_grad=True), list[str]()
+
+    def function(x: Any) -> Any:
+        places.append(x.device)
+        return tenon.tanh(x @ w).to(x.device)
+
+    traced = tenon.trace(function)
+    for seed in range(3):
+        w.grad = None
+        result = traced(on_gpu(floats(4, 3, seed=seed)))
+        close(result, np.tanh(floats(4, 3, seed=seed) @ floats(3, 2)))
+        result.sum().backward()
+        close(w.grad, floats(4, 3, seed=seed).T @ (1 - result.detach().cpu().numpy() ** 2))
+    assert places == 3 * ["cuda:0"]
+    there, here = sys.modules["cupy"].asarray(floats(3)), tenon.tensor(floats(3))
+    increased = tenon.trace(lambda x: x.add_(1.0))
+    for given in (on_gpu(floats(3)), here, on_gpu(floats(3))):
+        assert increased(increased(given)).device == given.device
+        close(given, floats(3) + 2, given.device)
+    close(tenon.trace(lambda x: x * 2)(there), 2 * floats(3))
+    with pytest.raises(
+        ValueError, match=r"^<lambda> runs on cpu, where its tensors are; bring what it is given to cuda"
+    ):
+        tenon.trace(lambda x: x.to("cuda"))(here)
+
+    def collatz(x: Any) -> Any:
+        while float(x.sum()) < 10:
+            x = x * 2 + 1
+        return x
+
+    close(tenon.trace(collatz, symbolic=False)(on_gpu(np.ones(3, np.float32))), collatz(np.ones(3)))
 
 
-def trained(device: str, optimizer: Any) -> tuple[Any, Any, Any, list[float]]:
+def test_a_module_that_is_moved_is_traced_again() -> None:
+    model, x = nn.Sequential(nn.Linear(3, 2, seed=0), nn.BatchNorm1d(2)), floats(5, 3)
+    model.requires_grad_()
+    traced = tenon.trace(lambda x: model(x).sum(axis=0))
+    expected = traced(tenon.tensor(x))
+    model.to("cuda")
+    close(traced(on_gpu(x)), expected)
+    close(traced(on_gpu(x)), expected)
+    assert model.cpu()[1].num_batches_tracked == 3
+    close(traced(tenon.tensor(x)), expected, "cpu")
+
+
+def trained(device: str, optimizer: Any, *, is_traced: bool = False) -> tuple[Any, Any, Any, list[float]]:
     nn.manual_seed(3)
     model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.GELU(), nn.Dropout(0.25), nn.Linear(8, 3)).to(device)
     steps, scaler = optimizer.over(model.parameters()), optim.GradScaler(init_scale=8.0)
     average = optim.Average(model.parameters(), 0.5)
     x = tenon.tensor(floats(10, 6), device=device)
     labels = tenon.tensor(np.arange(10) % 3, device=device)
-    losses: list[float] = []
-    for _ in range(3):
+
+    def step(x: Any, labels: Any) -> Any:
         steps.zero_grad()
         loss = nn.functional.cross_entropy(model(x), labels)
         scaler.scale(loss).backward()
@@ -256,17 +289,22 @@ def trained(device: str, optimizer: Any) -> tuple[Any, Any, Any, list[float]]:
         nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         scaler.step(steps)
         scaler.update()
+        return loss
+
+    call, losses = tenon.trace(step, keep_grad=True) if is_traced else step, list[float]()
+    for _ in range(3):
+        losses.append(call(x, labels).item())
         average.update()
-        losses.append(loss.item())
     return model, steps, average, losses
 
 
+@pytest.mark.parametrize("is_traced", [False, True], ids=["eager", "traced"])
 @pytest.mark.parametrize(
     "optimizer", [optim.SGD(lr=0.1, momentum=0.9), optim.AdamW(lr=0.05, eps=1e-2)], ids=["sgd", "adamw"]
 )
-def test_training(optimizer: Any, tmp_path: Path) -> None:
+def test_training(optimizer: Any, is_traced: bool, tmp_path: Path) -> None:
     here, steps, average, losses = trained("cpu", optimizer)
-    there, those, other, found = trained("cuda", optimizer)
+    there, those, other, found = trained("cuda", optimizer, is_traced=is_traced)
     np.testing.assert_allclose(found, losses, rtol=1e-4)
     for name, value in here.state_dict().items():
         close(tenon.tensor(there.state_dict()[name]), value)
