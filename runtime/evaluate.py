@@ -36,13 +36,14 @@ from tenon.runtime.arguments.arguments import Parameters, Static
 from tenon.runtime.arguments.interface import EmptySizeError, SizeMismatchError
 from tenon.runtime.arguments.orders import Orders, orders_of
 from tenon.runtime.arguments.outputs import leaves_of, sharing
-from tenon.runtime.arguments.tree import flatten, paths, register_constant, tell_by_identity
+from tenon.runtime.arguments.tree import flatten, paths, register_constant, tell_by_identity, unflatten
 from tenon.runtime.call.callable_class import native_class
 from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.call.layout import ANY_PRECISION
 from tenon.runtime.call.steps import IndescribableError, numbers_read_as
 from tenon.runtime.call.tensors import call_on_tensors
 from tenon.runtime.cuda.arrays import as_data, taken
+from tenon.runtime.cuda.calls import OTHER, DeviceCalls
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.jit import jit
 from tenon.runtime.knobs import knobs
@@ -63,7 +64,8 @@ sizes come again, and where many in a row are new and operands are small."""
 _READ_IN_PLACE = 1 << 14
 """Bytes from which on an operand with its dimensions in another order is not copied."""
 
-_PLAIN = {np.ndarray, float, int, bool}
+_NUMBERS = {float, int, bool}
+_PLAIN = {np.ndarray, *_NUMBERS}
 """Classes of operands of native calls."""
 
 _COMPILED: BoundedCache[Compiled] = BoundedCache(4096)
@@ -212,6 +214,7 @@ class ArrayFunction(NativeCalls):
         self._parameters = Parameters(function, tuple(settings))
         self._parameters.static |= {other for other, own in self.op.OTHER_NAMES.items() if own in settings}
         self._meanings = frozenset([name for name, meaning in self.op.OTHER_NAMES.items() if callable(meaning)])
+        self._on_gpu = DeviceCalls()
         self._takes_several = any(operand.arity == "variadic" for operand in self.op.SIGNATURE.operands)
 
     @shows_user_frames
@@ -225,7 +228,11 @@ class ArrayFunction(NativeCalls):
             operands, settings = self.op.bind(args, kwargs)
             return self(*operands, **settings)
         face = self._face_of(args)
-        return self._run(args, kwargs) if face is None else face(self, args, kwargs)
+        if face is not None:
+            return face(self, args, kwargs)
+        if (calls := self._on_gpu) and (made := calls.run(args, kwargs)) is not OTHER:
+            return made
+        return self._run(args, kwargs)
 
     def _face_of(self, args: tuple[Any, ...]) -> Any:
         """What calls the function on operands of which one has a class that decides so."""
@@ -256,7 +263,9 @@ class ArrayFunction(NativeCalls):
         operands, settings = self.op.bind(args, kwargs)
         given = flat(operands)
         if not _PLAIN.issuperset(map(type, given)) and out is None:
-            return self._function(*args, **kwargs)
+            if device_for(given) == "cpu":
+                return self._function(*args, **kwargs)
+            return self._run_on_gpu(args, kwargs, operands, settings, epoch)
         key, compiled, arrays, orders, most = _compiled(self.op, operands, settings)
         result = compiled.launch(arrays, out)
         leaves, structure = flatten(self._parameters.marked(args, kwargs))
@@ -277,6 +286,26 @@ class ArrayFunction(NativeCalls):
                     read = numbers_read_as(numbers)
                     entry = compiled.entry_of(*(call, structure, orders, name, read, on_tensors, most), precision=held)
             self._dispatch.add(self, kind, entry, epoch)
+        return result
+
+    def _run_on_gpu(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        operands: Sequence[Any],
+        settings: dict[str, Any],
+        epoch: int,
+    ) -> Any:
+        key, compiled, arrays, _, _ = _compiled(self.op, operands, settings)
+        result = compiled.launch(arrays)
+        given = flat(operands)
+        leaves, structure = flatten(self._parameters.marked(args, kwargs))
+        if autocast_element() is None and _are_operands(leaves, given):
+            numbers = {i: array for i, (v, array) in enumerate(zip(given, arrays, strict=True)) if type(v) in _NUMBERS}
+            marked = [Static(leaf) if type(leaf) in _NUMBERS else leaf for leaf in leaves]
+            positional, named = unflatten(structure, marked)
+            kind = structure, key, tuple(kwargs), *[(type(given[i]), given[i]) for i in numbers]
+            self._on_gpu.learn(kind, lambda: compiled.device_call_of(positional, named, numbers), epoch)
         return result
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:

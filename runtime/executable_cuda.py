@@ -15,6 +15,7 @@ from tenon.runtime import lower
 from tenon.runtime.arguments.interface import Interface
 from tenon.runtime.arguments.outputs import Kind, meeting
 from tenon.runtime.call.donation import OverwrittenError
+from tenon.runtime.cuda.calls import OtherwiseError
 from tenon.runtime.knobs import knobs
 
 if TYPE_CHECKING:
@@ -102,6 +103,21 @@ class CudaExecutable:
             held = {i: received(array, *described[i], i, self.name) for i, array in frozen.on(ordinal).items()}
             made = frozen.prepared(ordinal, program, held)
         return ordinal, program, held | dict(enumerate(made, len(self.interface.inputs)))
+
+    def constants(self, ordinal: int, program: CudaProgram, arrays: Mapping[int, Any]) -> Mapping[int, DeviceBuffer]:
+        """Copies of small arrays of the host on a device, as inputs of the program there, by position. Raises
+        `OtherwiseError` where the current stream is captured, whose copies would be made at each launch."""
+        from tenon.runtime.cuda.arrays import received
+        from tenon.runtime.cuda.device_cuda import cupy_module
+
+        cuda = cupy_module().cuda
+        with cuda.Device(ordinal):
+            if is_capturing(cuda.get_current_stream()):
+                raise OtherwiseError("the stream is captured")
+            described = program.program.inputs
+            made = {i: received(array, *described[i], i, self.name) for i, array in arrays.items()}
+            _finish_for_all_streams()
+        return made
 
     def _run(
         self, ordinal: int, arrays: Sequence[Any], outputs: Sequence[Any] | None, frozen: FrozenArrays | None
@@ -213,7 +229,7 @@ class FrozenArrays:
 
         cupy = cupy_module()
         stream = cupy.cuda.get_current_stream()
-        if stream.ptr > 2 and stream.is_capturing():
+        if is_capturing(stream):
             raise RuntimeError(
                 "frozen arguments are brought to a GPU by the first call there, which cannot be captured: call the "
                 "function once before"
@@ -243,6 +259,11 @@ class FrozenArrays:
                     _finish_for_all_streams()
                     self._prepared[ordinal] = known
         return known
+
+
+def is_capturing(stream: Any) -> bool:
+    """Whether what is given to a stream is captured; the default ones cannot be."""
+    return stream.ptr > 2 and stream.is_capturing()
 
 
 def _finish_for_all_streams() -> None:

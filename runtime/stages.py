@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NoReturn, Self
 
 from xdsl.dialects.builtin import ModuleOp
@@ -36,6 +37,8 @@ from tenon.runtime.lower import lower_module
 from tenon.runtime.memory import Memory
 from tenon.runtime.python_state import collection_paused
 from tenon.runtime.reads.guards import Guards
+
+NO_NUMBERS: Mapping[int, Any] = MappingProxyType({})
 
 
 @dataclass
@@ -208,15 +211,25 @@ class Compiled(NativeCalls):
 
     def device_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DeviceCall:
         """The code for calls like this one on a GPU, without frozen arguments; raises `OtherwiseError`."""
-        made, signature = self.executable, self.signature
-        if not isinstance(made, CudaExecutable) or signature is None:
+        if self.signature is None:
+            raise OtherwiseError("it was compiled without a signature")
+        return self.device_call_of(*self.signature.parameters.marked(args, kwargs))
+
+    def device_call_of(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: Mapping[int, Any] = NO_NUMBERS
+    ) -> DeviceCall:
+        """`device_call` for arguments of which those that are static are in the class `Static`; `numbers` has, by
+        position, the arrays for those inputs of the program that are numbers among these."""
+        made = self.executable
+        if not isinstance(made, CudaExecutable):
             raise OtherwiseError("it does not run on a GPU")
-        args, kwargs = signature.parameters.marked(args, kwargs)
         holds = None if self.guards is None else self.guards.hold
-        on_device = made.ready(self.prepared or ())
+        ordinal, program, held = made.ready(self.prepared or ())
+        if numbers:
+            held = {**held, **made.constants(ordinal, program, numbers)}
         structure = flatten((args, kwargs))[1]
-        donations = made.interface.donations, self._donated
-        return device_call(args, kwargs, structure, self.result, *on_device, holds, *donations, self.prepared)
+        given = args, kwargs, structure, self.result, ordinal, program, held
+        return device_call(*given, holds, made.interface.donations, self._donated, self.prepared)
 
     def launch(self, arrays: Sequence[Any], out: Any = None) -> Any:
         """The result for the data of a call that fits the signature; errors about sizes name its arguments."""

@@ -4,6 +4,7 @@ get lost: arrays with a mask, with units or with another multiplication are refu
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,8 @@ from tenon.dialects.support.donation import refuse_donated
 _NUMBERS = (bool, int, float, np.generic)
 # What instances of a class met so far are; classes are asked since looking attributes up takes long.
 _KINDS: dict[type, str] = {np.ndarray: "plain"}
+# Whether they are on a GPU: `yes`, `no`, or `ask` each.
+_ON_GPU: dict[type, str] = {}
 
 
 def _kind(kind: type) -> str:
@@ -47,7 +50,14 @@ def is_like_array(kind: type) -> bool:
 
 def is_on_gpu(value: Any) -> bool:
     """Whether a value is an array in the memory of a GPU, by CUDA's interface of arrays."""
-    return hasattr(value, "__cuda_array_interface__")
+    kind = type(value)
+    known = _ON_GPU.get(kind)
+    if known is None:
+        # Instances of a class that has the interface are asked, which takes CuPy long: PyTorch's may be elsewhere.
+        known = _ON_GPU[kind] = "ask" if hasattr(kind, "__cuda_array_interface__") else "no"
+        if known == "ask" and (cupy := sys.modules.get("cupy")) is not None and issubclass(kind, cupy.ndarray):
+            known = _ON_GPU[kind] = "yes"
+    return known == "yes" or (known == "ask" and hasattr(value, "__cuda_array_interface__"))
 
 
 def is_stored(value: Any) -> bool:

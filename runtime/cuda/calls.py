@@ -229,7 +229,7 @@ class _Writer:
             self._require(f"type({name}) is {self.constant(kind)} and {keys}")
             for key, inner in value.items() if kind is dict else enumerate(value):
                 self._same(f"{name}[{self.constant(key)}]", inner)
-        elif kind in (int, str):
+        elif kind in (int, str, bool) or (kind is float and value and value == value):
             self._require(f"type({expression}) is {self.constant(kind)} and {expression} == {self.constant(value)}")
         elif is_unchanging(value):
             self._require(f"{expression} is {self.constant(value)}")

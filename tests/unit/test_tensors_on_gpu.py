@@ -208,6 +208,34 @@ def test_tensors_of_one_call_are_on_one_device() -> None:
         tenon.jit(lambda a: a * 2)(there, out=here)
 
 
+def test_calls_like_one_before_are_native(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, w = on_gpu(floats(4, 3)), on_gpu(floats(3, 2))
+    calls: list[Callable[[Any, Any], Any]] = [
+        lambda x, w: x * 2.0 - 3,
+        lambda x, w: 2 / (x * x + 1),
+        lambda x, w: x @ w,
+        lambda x, w: tenon.sum(x, axis=(0,), keepdims=True),
+        lambda x, w: tenon.concat([x, x], axis=1),
+        lambda x, w: x > 0.5,
+    ]
+    for call in calls:
+        close(call(x, w), call(tenon.tensor(floats(4, 3)), tenon.tensor(floats(3, 2))))
+        call(x, w)
+    y = on_gpu(np.array([1, -2], np.float32))
+    for _ in range(3):
+        assert [(y / zero).tolist() for zero in (0.0, -0.0)] == [[np.inf, -np.inf], [-np.inf, np.inf]]
+        assert [(y * number).dtype for number in (1, True, 1.0)] == 3 * [np.float32]
+        assert np.isnan((y * float("nan")).tolist()).all()
+    there = [tensor.to("cuda:1") for tensor in (x, w)]
+    for _ in range(3):
+        close(calls[0](*there), 2 * floats(4, 3) - 3, "cuda:1")
+    again = on_gpu(floats(4, 3, seed=1))
+    expected = [call(tenon.tensor(floats(4, 3, seed=1)), tenon.tensor(floats(3, 2))) for call in calls]
+    monkeypatch.setattr("tenon.runtime.evaluate._compiled", None)
+    for call, value in zip(calls, expected, strict=True):
+        close(call(again, w), value)
+
+
 def test_functions_run_where_their_arguments_are(machine: cupy_stand_in.Machine) -> None:
     w = sys.modules["cupy"].asarray(floats(3, 2))
     function = tenon.jit(lambda w, x: {"y": tenon.sum(x @ w, axis=0)})
