@@ -10,6 +10,8 @@ Formulas in f32 are within 2.7 units in the last place, in f64 within 2.5. The f
 names in `math`, are computed in f64 and rounded once in place of f32, which takes two to four times as long; in f64
 they are left to the C library.
 
+Integers that are divided by a constant, in vectors, are multiplied by one over it and corrected (`division.py`).
+
 The option `scaling` says that the processor has the instructions of AVX-512 that multiply by powers of two: they are
 `scalar.scaleb`. Without it that is two products, also in place of `scalar.scaleb` that is there already.
 
@@ -50,7 +52,7 @@ from tenon.dialects.upstream.scaling import ScaleOp
 from tenon.dialects.upstream.vector_arith import element_type_of
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.function_pass import Change, FunctionPass
-from tenon.lowering.math import angles, exponential, logarithm, powers
+from tenon.lowering.math import angles, division, exponential, logarithm, powers
 from tenon.lowering.math import f32 as functions
 from tenon.lowering.math import remainder as remainders
 from tenon.lowering.math.builder import ArithmeticBuilder, Constants
@@ -151,6 +153,7 @@ class _FunctionExpander:
 
     def run(self) -> None:
         formulas = [op for op in all_ops(self.function) if op.name.startswith("math.") or isinstance(op, _OTHERS)]
+        quotients = [op for op in all_ops(self.function) if isinstance(op, arith.DivfOp)]
         for op in formulas:
             type_ = op.operands[0].type
             if isinstance(type_, VectorType) and len(type_.get_shape()) != 1:
@@ -159,6 +162,16 @@ class _FunctionExpander:
                     f"has {len(type_.get_shape())} dimensions where a vector has one"
                 )
             self.expand(op)
+        for op in quotients if self.multiply_add else ():
+            self._expand_quotient(op)
+
+    def _expand_quotient(self, op: arith.DivfOp) -> None:
+        """Divide vectors of integers by a constant."""
+        is_vector = isinstance(op.lhs.type, VectorType) and len(op.lhs.type.get_shape()) == 1
+        if is_vector and element_type_of(op.lhs.type) in (f32, f64) and division.is_integral(op.lhs):
+            divisor = _constant_element(op.rhs)
+            if divisor is not None and division.is_divisor(divisor):
+                self._replace(op, division.by_constant(self._builder(op), op.lhs, divisor))
 
     def expand(self, op: Operation) -> None:
         """Replace one operation, if there is something to replace it with."""

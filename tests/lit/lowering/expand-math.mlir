@@ -257,6 +257,27 @@ func.func @power_f64(%x: vector<4xf64>, %y: vector<4xf64>) -> vector<4xf64> {
 // CHECK-NEXT:        %[[Y:.*]] = vector.extract %y[
 // CHECK-NEXT:        func.call @pow(%[[X]], %[[Y]]) : (f64, f64) -> f64
 
+// Vectors of integers are multiplied by one over a constant that divides them, and corrected, by 255 twice: one over it is not as near.
+func.func @bytes(%x: vector<16xi8>, %y: vector<16xf32>) -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>) {
+  %c = arith.constant dense<255.0> : vector<16xf32>
+  %four = arith.constant dense<4.0> : vector<16xf32>
+  %five = arith.constant dense<5.0> : vector<16xf32>
+  %f = arith.uitofp %x : vector<16xi8> to vector<16xf32>
+  %a = arith.divf %f, %c : vector<16xf32>
+  %b = arith.divf %f, %four : vector<16xf32>
+  %d = arith.divf %y, %c : vector<16xf32>
+  %e = arith.divf %f, %five : vector<16xf32>
+  func.return %a, %b, %d, %e : vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>
+}
+// CHECK-LABEL: @bytes
+// CHECK:         arith.mulf %f
+// CHECK-COUNT-4: math.fma
+// CHECK-NEXT:    %b = arith.divf %f
+// CHECK-NEXT:    %d = arith.divf %y
+// CHECK-NEXT:    %[[Q:.*]] = arith.mulf %f
+// CHECK-NEXT:    %[[R:.*]] = math.fma %[[Q]], %{{.*}}, %f
+// CHECK-NEXT:    %e = math.fma %[[R]], %{{.*}}, %[[Q]]
+
 // What hardware has is left to it.
 func.func @what_stays(%x: f64, %y: f32) -> (f64, f32) {
   %a = math.sqrt %x : f64
