@@ -1,4 +1,7 @@
-"""Tensors on a GPU, on the stand-in for CuPy: what they give is what tensors on the CPU give, and is where they are."""
+"""Tensors on a GPU: what they give is what tensors on the CPU give, and is where they are.
+
+On the stand-in for CuPy; where there is a device, `pytest -m gpu` runs the same there.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import cupy_stand_in
 import numpy as np
 import pytest
 from cuda_shim import COMPILER
@@ -16,11 +18,23 @@ from cuda_shim import COMPILER
 import tenon
 from tenon import nn, optim
 
-pytestmark = [
-    pytest.mark.skipif(COMPILER is None, reason="g++ is not installed"),
-    pytest.mark.usefixtures("machine"),
-]
 Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture(autouse=True, params=["stand-in", pytest.param("device", marks=pytest.mark.gpu)])
+def gpus(request: pytest.FixtureRequest) -> None:
+    """The GPUs that a test runs on."""
+    if request.param == "device":
+        assert tenon.cuda.is_available()
+        return
+    if COMPILER is None:
+        pytest.skip("g++ is not installed")
+    request.getfixturevalue("machine")
+
+
+def second() -> str:
+    """Another GPU than the current one, if there is one."""
+    return f"cuda:{tenon.cuda.device_count() - 1}"
 
 
 def floats(*shape: int, seed: int = 0) -> Array:
@@ -59,7 +73,7 @@ def test_where_tensors_are() -> None:
     assert (x.device, x.is_cuda, x.shape, x.dtype) == ("cuda:0", True, (2, 3), np.float32)
     assert x.cuda() is x.to("cuda") is x.to(device="cuda:0")
     assert x.cpu().device == "cpu"
-    assert x.to("cuda:1").device == "cuda:1"
+    assert x.to(second()).device == second()
     assert x.to(tenon.tensor([1.0, 2.0], dtype="f64")).dtype == np.float64
     assert tenon.tensor(array).to(x).device == "cuda:0"
     assert tenon.tensor([x.sum(), x.max()]).device == "cpu"
@@ -73,8 +87,8 @@ def test_where_tensors_are() -> None:
     close(again, array)
     with pytest.raises(TypeError, match=r"^a tensor on cuda:0 has no NumPy array of its memory; write x.cpu\(\).numpy"):
         np.asarray(x)
-    with pytest.raises(ValueError, match=r"^device cuda:7 is not there: this machine has cuda:0 to cuda:1$"):
-        x.to("cuda:7")
+    with pytest.raises(ValueError, match=r"^device cuda:77 is not there: this machine has "):
+        x.to("cuda:77")
 
 
 def test_arrays_of_others_are_shared() -> None:
@@ -95,7 +109,7 @@ def test_made_there() -> None:
     assert tenon.rand(3, device="cuda").device == tenon.randn_like(x).device == "cuda:0"
     x.normal_(generator=0)
     close(x, tenon.tensor(np.empty((2, 3), np.float32)).normal_(generator=0))
-    assert (tenon.cuda.is_available(), tenon.cuda.device_count(), tenon.cuda.current_device()) == (True, 2, 0)
+    assert (tenon.cuda.is_available(), tenon.cuda.current_device()) == (True, 0)
     assert tenon.device("cuda", 1) == "cuda:1"
     with pytest.raises(ValueError, match="zeros: device is 'tpu' where 'cpu', 'cuda' or 'cuda:N' is needed"):
         tenon.zeros(2, device="tpu")
@@ -156,8 +170,8 @@ def test_changes_in_place() -> None:
 def test_gradients_go_from_device_to_device() -> None:
     here = tenon.tensor(floats(5), requires_grad=True)
     there = (here * 2).cuda()
-    elsewhere = there.to("cuda:1") ** 2
-    assert (there.requires_grad, elsewhere.device) == (True, "cuda:1")
+    elsewhere = there.to(second()) ** 2
+    assert (there.requires_grad, elsewhere.device) == (True, second())
     elsewhere.sum().cpu().backward()
     close(here.grad, 8 * floats(5), "cpu")
     x = on_gpu(floats(5), requires_grad=True)
@@ -187,21 +201,23 @@ def test_a_function_whose_gradient_is_python() -> None:
 
 
 def test_tensors_of_one_call_are_on_one_device() -> None:
-    here, there, elsewhere = tenon.tensor(floats(3)), on_gpu(floats(3)), tenon.tensor(floats(3), device="cuda:1")
-    for call in (
+    here, there, elsewhere = tenon.tensor(floats(3)), on_gpu(floats(3)), tenon.tensor(floats(3), device=second())
+    calls: list[Callable[[], Any]] = [
         lambda: here + there,
         lambda: tenon.concat([there, here], axis=0),
         lambda: tenon.select(there > 0, there, here),
-        lambda: there + elsewhere,
-    ):
+    ]
+    if tenon.cuda.device_count() > 1:
+        calls.append(lambda: there + elsewhere)
+    for call in calls:
         with pytest.raises(
             ValueError, match=r"^\w+: tensors are on cpu|cuda:0 and c.*, and have to be on one device; "
         ):
             call()
     close(there + floats(3), 2 * floats(3))  # arrays and numbers are no tensors
     close(tenon.jit(lambda a, b: a + b)(there, here), 2 * floats(3))  # programs take copies
-    close(tenon.exp(elsewhere), np.exp(floats(3)), "cuda:1")
-    close((elsewhere[1:].clone() + 1).add_(1.0), floats(3)[1:] + 2, "cuda:1")
+    close(tenon.exp(elsewhere), np.exp(floats(3)), second())
+    close((elsewhere[1:].clone() + 1).add_(1.0), floats(3)[1:] + 2, second())
     here.copy_(there + 1)
     close(here, floats(3) + 1, "cpu")
     with pytest.raises(TypeError, match="out has a tensor on the CPU, and the function runs on a GPU"):
@@ -226,9 +242,9 @@ def test_calls_like_one_before_are_native(monkeypatch: pytest.MonkeyPatch) -> No
         assert [(y / zero).tolist() for zero in (0.0, -0.0)] == [[np.inf, -np.inf], [-np.inf, np.inf]]
         assert [(y * number).dtype for number in (1, True, 1.0)] == 3 * [np.float32]
         assert np.isnan((y * float("nan")).tolist()).all()
-    there = [tensor.to("cuda:1") for tensor in (x, w)]
+    there = [tensor.to(second()) for tensor in (x, w)]
     for _ in range(3):
-        close(calls[0](*there), 2 * floats(4, 3) - 3, "cuda:1")
+        close(calls[0](*there), 2 * floats(4, 3) - 3, second())
     again = on_gpu(floats(4, 3, seed=1))
     expected = [call(tenon.tensor(floats(4, 3, seed=1)), tenon.tensor(floats(3, 2))) for call in calls]
     monkeypatch.setattr("tenon.runtime.evaluate._compiled", None)
@@ -236,7 +252,7 @@ def test_calls_like_one_before_are_native(monkeypatch: pytest.MonkeyPatch) -> No
         close(call(again, w), value)
 
 
-def test_functions_run_where_their_arguments_are(machine: cupy_stand_in.Machine) -> None:
+def test_functions_run_where_their_arguments_are() -> None:
     w = sys.modules["cupy"].asarray(floats(3, 2))
     function = tenon.jit(lambda w, x: {"y": tenon.sum(x @ w, axis=0)})
     expected = (floats(4, 3, seed=1) @ w.get()).sum(0)
@@ -249,9 +265,9 @@ def test_functions_run_where_their_arguments_are(machine: cupy_stand_in.Machine)
     with pytest.raises(TypeError, match="another device than the CPU"):
         tenon.jit(lambda w: w * 2, device="cpu")(w)
     x = tenon.tensor(floats(3), requires_grad=True)
-    machine.launches.clear()
-    tenon.jit(lambda x: tenon.sum(tenon.sin(x)), device="cuda")(x).backward()
-    assert machine.launches
+    result = tenon.jit(lambda x: tenon.sum(tenon.sin(x)), device="cuda")(x)
+    assert result.device == "cuda:0"
+    result.backward()
     close(x.grad, np.cos(floats(3)), "cpu")
 
 
