@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from xdsl.ir import Attribute
@@ -112,15 +112,26 @@ def evaluate(cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, A
         face = getattr(type(operand), "__tenon_op__", None)
         if face is not None:
             return face(cls, operands, settings)
-    _, compiled, arrays, _, _ = _compiled(cls, operands, settings)
-    return compiled.launch(arrays)
+    found = _compiled(cls, operands, settings)
+    return found.program.launch(found.arrays)
 
 
-def _compiled(
-    cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, Any]
-) -> tuple[Any, Compiled, list[np.ndarray[Any, Any]], Orders, int]:
-    """What runs op `cls` on such operands, with what tells it from others, the operands as its arrays, which of them it
-    takes as they lie in memory, and the native calls that it serves until it is asked for again (-1: all)."""
+class _Found(NamedTuple):
+    """What runs an op on some operands."""
+
+    key: Any
+    """What tells the program from others."""
+    program: Compiled
+    arrays: list[np.ndarray[Any, Any]]
+    """The operands as the program takes them."""
+    orders: Orders
+    """Which of them it takes as they lie in memory."""
+    most: int = -1
+    """The native calls that it serves until it is asked for again; -1: all."""
+
+
+def _compiled(cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, Any]) -> _Found:
+    """What runs op `cls` on such operands."""
     known = cls.known_settings(settings)
     device = device_for(flat(operands))
     if device != "cpu":  # dtypes are asked for before operands are arrays
@@ -152,11 +163,11 @@ def _compiled(
             weight = 1 + (sum([array.nbytes for array in arrays]) >> _LONG)
             found = calls.for_all_sizes(key, weight, lambda: program(sized, {}))
             if found is not None and _takes(found, arrays):
-                return kind, found, arrays, {}, max(_CALLS_OF_ANY_SIZES, calls.uncounted)
+                return _Found(kind, found, arrays, {}, max(_CALLS_OF_ANY_SIZES, calls.uncounted))
         compiled = _COMPILED[key] = program(types, orders)
     for position, order in orders.items():
         arrays[position] = arrays[position].transpose(order)
-    return key, compiled, arrays, orders, -1
+    return _Found(key, compiled, arrays, orders)
 
 
 def _takes(program: Compiled, arrays: Sequence[np.ndarray[Any, Any]]) -> bool:
@@ -266,25 +277,24 @@ class ArrayFunction(NativeCalls):
             if device_for(given) == "cpu":
                 return self._function(*args, **kwargs)
             return self._run_on_gpu(args, kwargs, operands, settings, epoch)
-        key, compiled, arrays, orders, most = _compiled(self.op, operands, settings)
-        result = compiled.launch(arrays, out)
+        found = _compiled(self.op, operands, settings)
+        result = found.program.launch(found.arrays, out)
         leaves, structure = flatten(self._parameters.marked(args, kwargs))
         held = ANY_PRECISION if self.op.AUTOCAST is None else precision()
-        kind = structure, key, tuple(map(type, leaves)), out is None, held
-        if self._dispatch.wants(kind, epoch, most):
+        kind = structure, found.key, tuple(map(type, leaves)), out is None, held
+        if self._dispatch.wants(kind, epoch, found.most):
             entry = None
             if _are_operands(leaves, given) and _PLAIN.issuperset(map(type, given)):
-                numbers = [
-                    (type(v), array.dtype) for v, array in zip(given, arrays, strict=True) if type(v) is not np.ndarray
-                ]
+                pairs = zip(given, found.arrays, strict=True)
+                numbers = [(type(v), array.dtype) for v, array in pairs if type(v) is not np.ndarray]
                 call = self._parameters.marked(args, kwargs)
                 name = None
                 if out is not None:
                     name, call = "out", (call[0], {**call[1], "out": out})
                 on_tensors = None if self.is_view or name else call_on_tensors(self.op, operands, settings)
                 with suppress(IndescribableError):
-                    read = numbers_read_as(numbers)
-                    entry = compiled.entry_of(*(call, structure, orders, name, read, on_tensors, most), precision=held)
+                    rest = found.orders, name, numbers_read_as(numbers), on_tensors, found.most
+                    entry = found.program.entry_of(call, structure, *rest, precision=held)
             self._dispatch.add(self, kind, entry, epoch)
         return result
 
@@ -296,16 +306,17 @@ class ArrayFunction(NativeCalls):
         settings: dict[str, Any],
         epoch: int,
     ) -> Any:
-        key, compiled, arrays, _, _ = _compiled(self.op, operands, settings)
-        result = compiled.launch(arrays)
+        found = _compiled(self.op, operands, settings)
+        result = found.program.launch(found.arrays)
         given = flat(operands)
         leaves, structure = flatten(self._parameters.marked(args, kwargs))
         if autocast_element() is None and _are_operands(leaves, given):
-            numbers = {i: array for i, (v, array) in enumerate(zip(given, arrays, strict=True)) if type(v) in _NUMBERS}
+            pairs = zip(given, found.arrays, strict=True)
+            numbers = {i: array for i, (v, array) in enumerate(pairs) if type(v) in _NUMBERS}
             marked = [Static(leaf) if type(leaf) in _NUMBERS else leaf for leaf in leaves]
             positional, named = unflatten(structure, marked)
-            kind = structure, key, tuple(kwargs), *[(type(given[i]), given[i]) for i in numbers]
-            self._on_gpu.learn(kind, lambda: compiled.device_call_of(positional, named, numbers), epoch)
+            kind = structure, found.key, tuple(kwargs), *[(type(given[i]), given[i]) for i in numbers]
+            self._on_gpu.learn(kind, lambda: found.program.device_call_of(positional, named, numbers), epoch)
         return result
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
