@@ -55,8 +55,8 @@ class PiecesCode(StatementCode):
             for statement in along:
                 if statement not in together:
                     self._emit_along(statement, rows)
-            for products in groups[-1:]:
-                products.wait(0)
+            if groups:
+                groups[-1].wait(0)
 
         if pieces.visible is not None:
             self.copies.limits[loop.name] = self._limits(loop, pieces.visible)
