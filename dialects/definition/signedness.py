@@ -68,7 +68,8 @@ class Erasure(ABC):
     """Element types replaced by others. What attributes become is computed once for each."""
 
     def __init__(self) -> None:
-        self._known: dict[Attribute, Attribute] = {}
+        self._known: dict[Attribute, Attribute | None] = {}
+        """What attributes become; `None` for those that stay, each of which stays the object that it is."""
         self._met: dict[int, tuple[Attribute, Attribute]] = {}
         """By identity, which tells the few types of many values sooner than what they are: each with its new one."""
 
@@ -122,10 +123,11 @@ class Erasure(ABC):
     def _replaced(self, attribute: Attribute) -> Attribute:
         if not isinstance(attribute, _REPLACED) and self.element(attribute) is attribute:
             return attribute
-        known = self._known.get(attribute)
-        if known is None:
-            known = self._known[attribute] = self._erased(attribute)
-        return known
+        if attribute not in self._known:
+            erased = self._erased(attribute)
+            self._known[attribute] = None if erased is attribute else erased
+        known = self._known[attribute]
+        return attribute if known is None else known
 
     def _erased(self, attribute: Attribute) -> Attribute:
         match attribute:
