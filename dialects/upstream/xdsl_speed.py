@@ -4,8 +4,8 @@
 - `op.lhs` reads the operand; in xDSL it makes a view of all operands first, and asks for the kind of what is named.
 - `op.operands[0]` and `op.results[0]` ask whether they are given a number only where they are not.
 - What an op, a block or a value has beside it is read by a getter of C, where xDSL has one of Python.
-- Whether an op, a value or an attribute is of a class is asked of `type`, not of `abc`, which looks for classes that
-  were registered as another's: nobody registers any of these.
+- Whether an op, a value, an attribute or an affine expression is of a class is asked of `type`, not of `abc`, which
+  looks for classes that were registered as another's: nobody registers any of these.
 - Ops and attributes are made as `xdsl_making` says.
 - The ops of a block are given by a generator and counted in one loop; those inside an op without an iterator, a
   generator and two calls for each. The next op is asked for before one is given, as in xDSL.
@@ -37,6 +37,7 @@ from xdsl.ir import (
     SSAValue,
     Use,
 )
+from xdsl.ir.affine import AffineExpr
 from xdsl.ir.core import BlockOps, OpOperands, SSAValues
 from xdsl.irdl import IRDLOperation
 from xdsl.irdl.operations import BeforeVariadicSingleAccessor, VarIRConstruct, get_op_constructs
@@ -213,5 +214,5 @@ def speed_up_xdsl() -> None:
     for kind, methods in replaced:
         for name, method in methods.items():
             setattr(kind, name, method)
-    for kind in (_IRNode, Attribute, SSAValue):
+    for kind in (_IRNode, Attribute, SSAValue, AffineExpr):
         _make_nominal(kind)

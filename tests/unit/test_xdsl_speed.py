@@ -11,6 +11,7 @@ import pytest
 from xdsl.dialects import arith, builtin, scf, test
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr
 from xdsl.ir.core import SSAValues
 from xdsl.irdl import IRDLOperation, irdl_op_definition
 
@@ -192,7 +193,7 @@ class _Named(Protocol):
     name: str
 
 
-@pytest.mark.parametrize("root", [Operation, Attribute, SSAValue])
+@pytest.mark.parametrize("root", [Operation, Attribute, SSAValue, AffineExpr])
 def test_what_is_of_a_class_is_asked_of_type(root):
     meta = type(root)
     assert meta.__instancecheck__ is type.__instancecheck__
