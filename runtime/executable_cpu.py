@@ -212,9 +212,11 @@ def _load_runtime(is_large: bool) -> None:
 
     native_call()
     if is_large:
+        from tenon.runtime.cpu.scratch_memory import scratch_functions
         from tenon.runtime.cpu.threads import pool_address
 
         pool_address()
+        scratch_functions()
         addresses(())
 
 

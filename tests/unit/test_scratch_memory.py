@@ -9,9 +9,12 @@ from contextlib import contextmanager
 from threading import Thread
 
 import numpy as np
+import pytest
 
 import tenon
+from tenon.runtime.cpu import scratch_memory
 from tenon.runtime.cpu.scratch_memory import LARGEST, SLOTS, scratch_functions
+from tenon.runtime.executable_cpu import _load_runtime  # pyright: ignore[reportPrivateUsage]
 
 _allocate = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t)(scratch_functions()["aligned_alloc"])
 _free = ctypes.CFUNCTYPE(None, ctypes.c_size_t)(scratch_functions()["free"])
@@ -85,3 +88,11 @@ def test_panels_are_not_taken_from_the_system_in_each_call() -> None:
     for _ in range(4):
         product(a, b, out=out)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 200
+
+
+@pytest.mark.parametrize("is_large", [True, False])
+def test_large_programs_have_it_loaded_while_they_are_compiled(is_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[bool] = []
+    monkeypatch.setattr(scratch_memory, "scratch_functions", lambda: loaded.append(True))
+    _load_runtime(is_large)
+    assert bool(loaded) == is_large
