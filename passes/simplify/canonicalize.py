@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.rewriter import InsertPoint
 from xdsl.traits import HasCanonicalizationPatternsTrait, IsTerminator
 from xdsl.utils.exceptions import PassFailedException
 
@@ -72,6 +73,8 @@ class Canonicalizer:
         self._pending: dict[Operation, None] = {}
         self._rewrites: dict[type[Operation], tuple[Rewrite, ...]] = {}
         self._current: Operation | None = None
+        self._shared: PatternRewriter | None = None
+        """One for all ops, as most are looked at and left as they are."""
 
     def run(self, root: Operation) -> None:
         """Simplify all ops inside of `root` until nothing changes."""
@@ -101,15 +104,17 @@ class Canonicalizer:
         if (constants := fold(op)) is not None:
             self._rewriter(op).replace(op, constants, [constant.results[0] for constant in constants])
             return "fold"
-        rewriter: PatternRewriter | None = None
-        for rewrite in self._rewrites_of(type(op)):
-            rewriter = rewriter or self._rewriter(op)
+        rewrites = self._rewrites_of(type(op))
+        if not rewrites:
+            return None
+        rewriter = self._rewriter(op)
+        for rewrite in rewrites:
             try:
                 rewrite(op, rewriter)
             except OverflowError:
                 # xDSL folds scalar arithmetic in double precision and fails where the result does not fit its type
                 # (patch 19 of `dialects/upstream`).
-                rewriter = None
+                rewriter.has_done_action = False
                 continue
             if rewriter.has_done_action:
                 return _name(rewrite)
@@ -121,10 +126,16 @@ class Canonicalizer:
         return self._effects.is_pure(op) and not op.has_trait(IsTerminator)
 
     def _rewriter(self, op: Operation) -> PatternRewriter:
-        rewriter = PatternRewriter(op)
-        rewriter.operation_insertion_handler.append(self._on_insertion)
-        rewriter.operation_modification_handler.append(self._push)
-        rewriter.operation_removal_handler.append(self._on_removal)
+        """What rewrites `op`, and then the next one."""
+        rewriter = self._shared
+        if rewriter is None:
+            rewriter = self._shared = PatternRewriter(op)
+            rewriter.operation_insertion_handler.append(self._on_insertion)
+            rewriter.operation_modification_handler.append(self._push)
+            rewriter.operation_removal_handler.append(self._on_removal)
+        rewriter.current_operation = op
+        rewriter.insertion_point = InsertPoint.before(op)
+        rewriter.has_done_action = False
         return rewriter
 
     def _push(self, op: Operation) -> None:
