@@ -37,7 +37,7 @@ from tenon.passes.iteration import iteration_of
 from tenon.passes.layout.joined_results import join_in_place
 from tenon.passes.layout.transposed_operands import copies_columns, operand_to_transpose, with_transposed
 from tenon.passes.layout.widened_operands import Widened, restored, take_narrow_operands
-from tenon.passes.loops.chain_products import chained
+from tenon.passes.loops.chained import chained
 from tenon.passes.machine import Machine
 from tenon.passes.simplify.dce import Effects, erase_dead_ops, functions_by_name
 

@@ -21,11 +21,11 @@ Where the gradient of such a chain uses the weights, it gets kernels of its own 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -37,10 +37,8 @@ from tenon.dialects.ops.move.shape import TransposeOp
 from tenon.dialects.types.types import element_of
 from tenon.dialects.upstream.walking import ops_of
 from tenon.passes.loops.chain_gradients import chain_gradients, multiply_weights, product_of_rounded
+from tenon.passes.loops.chained import CHAINED
 from tenon.passes.loops.softmax_chains import Softmax, have_one_role, softmax_before
-
-CHAINED = "chained"
-"""The attribute."""
 
 
 class ChainProductsPass(ModulePass):
@@ -135,13 +133,3 @@ def _divided_last(softmax: Softmax, statistics: list[Operation]) -> list[Operati
         dead, before = before.owner, before.owner.operands[0]
         Rewriter.erase_op(dead)
     return [*softmax.made, softmax.largest, softmax.shifted, softmax.exp, softmax.total, *statistics, *made]
-
-
-def chained(block: Block) -> Iterator[list[Operation]]:
-    """The ops of a block that are to be one kernel, in order; their attributes are gone then."""
-    found: dict[int, list[Operation]] = {}
-    for op in block.ops:
-        number = op.attributes.pop(CHAINED, None)
-        if isinstance(number, IntegerAttr):
-            found.setdefault(number.value.data, []).append(op)
-    yield from found.values()

@@ -9,8 +9,6 @@ from functools import cache
 from tenon.dialects.families.host import NATIVE
 from tenon.runtime.cpu.ir_types import I1
 from tenon.runtime.cpu.ir_writer import Module
-from tenon.runtime.cpu.lapack.functions import lapack_functions
-from tenon.runtime.cpu.lapack.library import library
 from tenon.runtime.cpu.load import LoadedCode
 from tenon.runtime.cpu.native_code import load_native
 
@@ -31,6 +29,10 @@ def _address(function: str, bits: int) -> int:
 @cache
 def _loaded(bits: int) -> LoadedCode | None:
     """All functions for floats of so many bits; `None` where there is no LAPACK that programs can call."""
+    # Few programs call it, and every program asks.
+    from tenon.runtime.cpu.lapack.functions import lapack_functions
+    from tenon.runtime.cpu.lapack.library import library
+
     for integer_bits in (64, 32):
         module = lapack_functions(bits, integer_bits)
         module.text()
