@@ -192,6 +192,8 @@ class Gpu:
     """The same of f64."""
     products: int = 512
     """Multiply-adds of f16 that the matrix instructions of its warps begin in a cycle."""
+    warp_products: int = 0
+    """The same by instructions that single warps give and wait for; 0: as many."""
     double_products: int = 0
     """The same of f64; 0: it has no units for them."""
     tf32: bool = False
@@ -217,9 +219,12 @@ class Gpu:
         """Threads of the four warps that multiply matrices, and change the number of their registers, together."""
         return 4 * self.warp
 
-    def products_of(self, element_bytes: int) -> int:
-        """Multiply-adds of elements of so many bytes that matrix instructions begin in a cycle."""
-        return self.double_products if element_bytes == 8 else 2 * self.products // element_bytes
+    def products_of(self, element_bytes: int, *, by_warps: bool = False) -> int:
+        """Multiply-adds of elements of so many bytes that matrix instructions begin in a cycle, or those of single
+        warps."""
+        if element_bytes == 8:
+            return self.double_products
+        return 2 * ((self.warp_products if by_warps else 0) or self.products) // element_bytes
 
     def resident(self, threads: int, registers: int, shared: int) -> int:
         """How many blocks a multiprocessor holds at a time: of so many threads of so many registers each (0: few), with
@@ -275,7 +280,17 @@ GPUS = {
         Gpu("sm_86", multiprocessors=72, l2=6 << 20, bandwidth=6e11, clock=1.695e9, lanes=128),
         Gpu("sm_89", multiprocessors=142, l2=96 << 20, bandwidth=8.64e11, clock=2.52e9, lanes=128),
         *(
-            _hopper(name, multiprocessors=132, l2=50 << 20, bandwidth=3.35e12, clock=1.98e9, double_products=128)
+            # mma.sync reaches 62.9 % of the units: Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU
+            # Architecture via Microbenchmarking", IPDPS 2024.
+            _hopper(
+                name,
+                multiprocessors=132,
+                l2=50 << 20,
+                bandwidth=3.35e12,
+                clock=1.98e9,
+                warp_products=1288,
+                double_products=128,
+            )
             for name in ("sm_90", "sm_90a")
         ),
         _hopper("sm_100", multiprocessors=148, l2=126 << 20, bandwidth=8e12, clock=1.965e9, double_products=64),

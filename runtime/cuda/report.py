@@ -143,7 +143,8 @@ def rate_of(function: func.FuncOp, gpu: Gpu) -> int | None:
     if product is None:
         return None
     assert isinstance(product.a.type, VectorType | MemRefType)
-    return gpu.products_of(element_bytes(product.a.type.element_type))
+    by_warps = isinstance(product, MmaSyncOp)
+    return gpu.products_of(element_bytes(product.a.type.element_type), by_warps=by_warps)
 
 
 def lanes_of(function: func.FuncOp, gpu: Gpu) -> int:

@@ -19,7 +19,7 @@ from tenon.runtime.build import build
 from tenon.runtime.cuda import disassembly, nvrtc
 from tenon.runtime.cuda.disassembly import instruction_counts
 from tenon.runtime.cuda.nvrtc import KernelResources
-from tenon.runtime.cuda.report import as_table, lanes_of, predict
+from tenon.runtime.cuda.report import as_table, lanes_of, predict, rate_of
 from tenon.runtime.executable_cuda import compile_for_cuda
 from tenon.runtime.kernel_schedules import write_schedule
 
@@ -94,6 +94,16 @@ def test_matrix_instructions_have_a_rate_of_their_own() -> None:
     x = np.zeros((2048, 512), np.float16)
     (row,) = table(lambda x, y: x @ y.T, x, x)
     assert row[-2:] != ["arithmetic", "latency"]
+
+
+def test_instructions_of_warps_have_another_rate_than_those_of_warpgroups() -> None:
+    x = np.zeros((512, 512), np.float16)
+    rates: list[int] = []
+    for architecture in ("sm_90a", "sm_90", "sm_80"):
+        gpu = gpu_of(architecture)
+        module = lowered(Case(lambda x, y: x @ y, [x, x], np.matmul), gpu)
+        rates += [rate for kernel in kernels(module) if (rate := rate_of(kernel, gpu)) is not None]
+    assert rates == [2048, 1288, 1024]
 
 
 def test_lanes_of_f64_are_others() -> None:
