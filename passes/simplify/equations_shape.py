@@ -23,6 +23,7 @@ from tenon.dialects.ops.reduce.reduction import AllOp, AnyOp, MaxOp, MinOp, Prod
 from tenon.dialects.types.shapes import InferenceError, Shape, broadcast, normalize_axes
 from tenon.dialects.types.types import element_of, is_known, is_static, shape_of, tensor_type
 from tenon.passes.simplify.equation import by_class, defined_by, forward, replace_same_type
+from tenon.passes.simplify.equations_broadcasts import BroadcastOfBroadcast, BroadcastOfReshaped
 from tenon.passes.simplify.fold import splat, splat_constant
 
 
@@ -48,15 +49,6 @@ class ReshapeOfReshape(RewritePattern):
     def match_and_rewrite(self, op: ReshapeOp, rewriter: PatternRewriter, /) -> None:
         if inner := defined_by(op.x, ReshapeOp):
             replace_same_type(op, rewriter, ReshapeOp.build_from([inner.x], op.settings))
-
-
-class BroadcastOfBroadcast(RewritePattern):
-    """broadcast_to(broadcast_to(x)) -> broadcast_to(x)"""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: BroadcastToOp, rewriter: PatternRewriter, /) -> None:
-        if (inner := defined_by(op.x, BroadcastToOp)) and is_known(op.result.type):
-            replace_same_type(op, rewriter, BroadcastToOp.build_from([inner.x], {"shape": shape_of(op.result.type)}))
 
 
 class IdentityTranspose(RewritePattern):
@@ -381,6 +373,7 @@ SHAPE_EQUATIONS = by_class(
         ((ReshapeOp,), KeepReducedDimensions()),
         ((ReshapeOp,), ReshapeBeforeElementwise()),
         ((BroadcastToOp,), BroadcastOfBroadcast()),
+        ((BroadcastToOp,), BroadcastOfReshaped()),
         ((ConcatenateOp,), ConcatenateOne()),
         ((SliceOp,), SliceOfPadded()),
         ((TransposeOp,), IdentityTranspose()),

@@ -202,6 +202,16 @@ MATRIX = tensor_type((4, 3), f32)
 COUNTS = tensor_type((4,), i32)
 
 
+def repeated(x: Any, count: int, axis: int) -> Any:
+    """Each row or column of a matrix several times."""
+    sizes = [*x.shape]
+    sizes.insert(axis + 1, 1)
+    many = [*sizes]
+    many[axis + 1] = count
+    shape = [size * (count if number == axis else 1) for number, size in enumerate(x.shape)]
+    return ops.reshape(ops.broadcast_to(ops.reshape(x, shape=tuple(sizes)), shape=tuple(many)), shape=tuple(shape))
+
+
 @pytest.mark.parametrize(
     ("function", "type_", "left"),
     [
@@ -266,6 +276,9 @@ COUNTS = tensor_type((4,), i32)
         (lambda x: ops.slice(x, starts=(0, 0), limits=(4, 3)), MATRIX, []),
         (lambda x: ops.pad(x, low=(0, 0), high=(0, 0)), MATRIX, []),
         (lambda x: ops.broadcast_to(ops.broadcast_to(x, shape=(1, 4, 3)), shape=(2, 4, 3)), MATRIX, ["broadcast_to"]),
+        (lambda x: repeated(repeated(x, 2, 0), 3, 1), MATRIX, ["reshape", "broadcast_to", "reshape"]),
+        (lambda x: repeated(repeated(x, 3, 1), 2, 1), MATRIX, ["reshape", "broadcast_to", "reshape"]),
+        (lambda x: repeated(repeated(x, 5, 1), 2, 0), MATRIX, ["reshape", "broadcast_to", "reshape"]),
         (lambda x: x * ops.broadcast_to(x.sum(axis=(0,)), shape=(4, 3)), MATRIX, ["sum", "multiply"]),
         (lambda x: ops.max(x, axis=()), VECTOR, []),
         (lambda x: ops.reshape(x.sum(axis=(1,)), shape=(2, 2)), MATRIX, ["sum", "reshape"]),

@@ -92,6 +92,37 @@ func.func @broadcast_of_broadcast(%x: tensor<3xf32>) -> tensor<4x2x3xf32> {
 
 // -----
 
+// Rows and columns that are repeated one after the other are repeated at once.
+func.func @broadcast_of_reshaped(%x: tensor<5x4xf32>) -> tensor<10x12xf32> {
+  %a = tenon.reshape %x {shape = [5, 1, 4]} : tensor<5x4xf32> -> tensor<5x1x4xf32>
+  %b = tenon.broadcast_to %a {shape = [5, 2, 4]} : tensor<5x1x4xf32> -> tensor<5x2x4xf32>
+  %c = tenon.reshape %b {shape = [10, 4, 1]} : tensor<5x2x4xf32> -> tensor<10x4x1xf32>
+  %d = tenon.broadcast_to %c {shape = [10, 4, 3]} : tensor<10x4x1xf32> -> tensor<10x4x3xf32>
+  %e = tenon.reshape %d {shape = [10, 12]} : tensor<10x4x3xf32> -> tensor<10x12xf32>
+  func.return %e : tensor<10x12xf32>
+}
+// CHECK-LABEL: @broadcast_of_reshaped
+// CHECK-NEXT:    [[A:%.*]] = tenon.reshape %x {shape = [5, 1, 4, 1]}
+// CHECK-NEXT:    [[B:%.*]] = tenon.broadcast_to [[A]] {shape = [5, 2, 4, 3]}
+// CHECK-NEXT:    %e = tenon.reshape [[B]] {shape = [10, 12]}
+// CHECK-NEXT:    func.return %e
+
+// -----
+
+// Not where elementwise ops repeat by themselves.
+func.func @broadcast_of_reshaped_is_implied(%x: tensor<5x4xf32>, %y: tensor<10x4x3xf32>) -> tensor<10x4x3xf32> {
+  %a = tenon.reshape %x {shape = [5, 1, 4]} : tensor<5x4xf32> -> tensor<5x1x4xf32>
+  %b = tenon.broadcast_to %a {shape = [5, 2, 4]} : tensor<5x1x4xf32> -> tensor<5x2x4xf32>
+  %c = tenon.reshape %b {shape = [10, 4, 1]} : tensor<5x2x4xf32> -> tensor<10x4x1xf32>
+  %d = tenon.broadcast_to %c {shape = [10, 4, 3]} : tensor<10x4x1xf32> -> tensor<10x4x3xf32>
+  %e = tenon.add %d, %y : tensor<10x4x3xf32>, tensor<10x4x3xf32> -> tensor<10x4x3xf32>
+  func.return %e : tensor<10x4x3xf32>
+}
+// CHECK-LABEL: @broadcast_of_reshaped_is_implied
+// CHECK:         %e = tenon.add %c, %y
+
+// -----
+
 // transpose(x) -> x, where the order of the axes stays
 func.func @identity_transpose(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %t = tenon.transpose %x {permutation = [0, 1]} : tensor<2x3xf32> -> tensor<2x3xf32>
