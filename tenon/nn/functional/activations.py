@@ -21,6 +21,8 @@ def activation(name: str, *settings: str) -> Callable[..., Any]:
     names = (*settings, "inplace")
 
     def function(input: Any, *args: Any, **given: Any) -> Any:
+        if not args and not given:
+            return plain(input)
         if len(args) > len(names):
             raise TypeError(f"{name}: takes at most {len(names) + 1} arguments (input, {', '.join(names)})")
         for known_as, value in zip(names, args, strict=False):
