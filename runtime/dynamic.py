@@ -45,7 +45,10 @@ class DynamicDimensions:
             elif isinstance(name, Size):
                 sizes[axis] = name
             elif name is not None:
-                raise TypeError(f"{self._function}: dynamic: axis {axis} of {argument} is {name!r}, which is no name")
+                raise TypeError(
+                    f"{self._function}: dynamic: axis {axis} of {argument} is {name!r}, which is no name; None stands "
+                    "for a size that is compiled for"
+                )
         return sizes
 
     def sizes_of(self, leaves: Sequence[Any], structure: Structure, parameters: Parameters) -> LeafSizes:

@@ -297,19 +297,28 @@ def _check_derivatives(report: Report, sample: Sample) -> None:
 
 
 def _check_kinks(report: Report, sample: Sample) -> None:
-    """The gradient lies between the slopes to both sides, where these are numbers."""
+    """The gradient lies between the slopes to both sides, where these are numbers, or those and slopes beside."""
     derivatives = Derivatives(sample)
     for position, found in zip(derivatives.wanted, derivatives.gradients() or [], strict=False):
         report.compared["kinks"] = report.compared.get("kinks", 0) + 1
         with np.errstate(all="ignore"):
-            sides = derivatives.differences(position).sides()
-            slack = 100 * derivatives.step * np.maximum(1, np.abs(sides)).max(0)
-            outside = (found < sides.min(0) - slack) | (found > sides.max(0) + slack) | np.isnan(found)
+            differences = derivatives.differences(position)
+            sides = slopes = differences.sides()
+            outside = _outside(found, slopes, 100 * derivatives.step)
+            if outside.any():
+                slopes = np.concatenate([sides, differences.beside()])
+                outside = _outside(found, slopes, (100 + 8 * found.size) * derivatives.step)
         for index in np.argwhere(outside & np.isfinite(sides).all(0))[:1]:
             place = tuple(index)
             between = " and ".join([str(slope) for slope in sides[(slice(None), *place)]])
             why = f"gradient of operand {position} at {index.tolist()} is {found[place]}, slopes are {between}"
             report.fail("kinks", sample, why)
+
+
+def _outside(found: Array, slopes: Array, slack: float) -> Array:
+    """Where what was found is not between slopes, give or take `slack` of the steepest."""
+    slack_here = slack * np.maximum(1, np.abs(slopes)).max(0)
+    return (found < slopes.min(0) - slack_here) | (found > slopes.max(0) + slack_here) | np.isnan(found)
 
 
 def _check_batching(report: Report, sample: Sample, tolerance: float) -> None:

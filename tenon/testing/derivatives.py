@@ -29,6 +29,19 @@ class Differences:
         """The slopes to both sides."""
         return np.stack([self._slopes((0, 1)), self._slopes((-1, 0))])
 
+    def beside(self) -> Array:
+        """The slopes at two points near by, where the elements rise, or fall, in their order: what tells equal elements
+        apart by their places (a sort) has its gradient there."""
+        array = self._arrays[self._position]
+        ramp = (4 * self._step * np.arange(1, array.size + 1)).reshape(array.shape).astype(array.dtype)
+        points = [
+            [array + sign * ramp if i == self._position else other for i, other in enumerate(self._arrays)]
+            for sign in (1, -1)
+        ]
+        return np.stack(
+            [Differences(self._function, point, self._position, self._step)._slopes((-1, 1)) for point in points]
+        )
+
     def where_smooth(self, found: Array) -> Array:
         """Central differences, and what was `found` where the slopes to both sides differ: there is no one slope."""
         central = self._slopes((-1, 1))

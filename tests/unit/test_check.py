@@ -357,3 +357,10 @@ def test_fault_17_a_function_that_remembers_its_first_call() -> None:
     calls: list[int] = []
     with pytest.raises(CheckError, match=r"remembered: (reference|dtype|layout|gradient|jvp|vmap)"):
         check(remembered, X, reference=lambda x: x)
+
+
+@pytest.mark.parametrize(
+    "op", [tenon.sort, tenon.median, lambda x: tenon.top_k(x, k=2)[0]], ids=["sort", "median", "top_k"]
+)
+def test_equal_elements_may_be_told_apart_by_their_places(op: Any) -> None:
+    assert check(op, X).compared["kinks"] > 0
