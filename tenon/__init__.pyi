@@ -208,17 +208,17 @@ def addmm(x: _Any, mat1: _Any, mat2: _Any, *, beta: _b.float = ..., alpha: _b.fl
     """`beta` times `x`, which is broadcast, and `alpha` times the product (m, n) of two matrices."""
 def addmv(x: _Any, mat: _Any, vec: _Any, *, beta: _b.float = ..., alpha: _b.float = ...) -> _Any:
     """`beta` times `x`, which is broadcast, and `alpha` times the product of a matrix and a vector."""
-def all(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
+def all(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """Whether all elements of `x` along `axis` are true (not zero); NaN is. True of no elements."""
 def allclose(x: _Any, y: _Any = ..., rtol: _b.float = ..., atol: _b.float = ..., equal_nan: _b.bool = ..., *, other: _Any = ...) -> _Any:
     """Whether all elements are close, as `isclose` says: a truth value, and a traced one in a trace."""
-def amax(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
+def amax(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
     (without a `start`) it is one, too."""
-def amin(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
+def amin(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
     (without a `start`) it is one, too."""
-def any(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
+def any(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """Whether any element of `x` along `axis` is true (not zero); NaN is. False of no elements."""
 def arange(start: _b.float, stop: _b.float | None = ..., step: _b.float = ..., dtype: _b.object = ..., *, device: _b.str | None = ...) -> _Any:
     """The numbers from `start` to before `stop` in steps of `step`; with one number, from 0 to before it."""
@@ -236,11 +236,11 @@ def arctan2(y: _Any = ..., x: _Any = ..., *, other: _Any = ..., out: _Any = ...)
     """The angle in [-pi, pi] of the point with ordinate `y` and abscissa `x`. The gradient at (0, 0) is 0."""
 def arctanh(x: _Any, *, out: _Any = ...) -> _Any:
     """The number whose hyperbolic tangent is `x`; NaN outside of [-1, 1]."""
-def argmax(x: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
+def argmax(x: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The index (i64) of the first largest element of `x` along `axis`, or of the first NaN."""
-def argmin(x: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
+def argmin(x: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The index (i64) of the first smallest element of `x` along `axis`, or of the first NaN."""
-def argsort(x: _Any, axis: _b.int = ..., descending: _b.bool = ..., stable: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def argsort(x: _Any, axis: _b.int = ..., descending: _b.bool = ..., stable: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """The indices (i64) that sort `x` along `axis`, smallest element first, or largest first if `descending`."""
 def argsort_groups(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """The indices (i64) that sort each row of `x` (groups, rows, n). Equal elements keep their order. Elements have at
@@ -282,11 +282,11 @@ def baddbmm(x: _Any, batch1: _Any, batch2: _Any, *, beta: _b.float = ..., alpha:
     """`beta` times `x`, which is broadcast, and `alpha` times the products (b, m, n) of matrices."""
 def band(shape: _b.int | _Sequence[_b.int], lower: _b.int | None = ..., upper: _b.int | None = ..., *, out: _Any = ...) -> _Any:
     """Whether `lower <= column - row <= upper` at each place of the matrices in a tensor of `shape`."""
-def batch_norm(x: _Any, mean: _Any, variance: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def batch_norm(x: _Any, mean: _Any, variance: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` normalized per channel by known statistics: (x - `mean`) / sqrt(`variance` + eps) * `weight` + `bias`."""
-def batch_norm_training(x: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def batch_norm_training(x: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` normalized per channel by its own statistics; returns the result, the mean and the variance of each channel."""
-def batch_norm_update(x: _Any, running_mean: _Any, running_variance: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int = ..., eps: _b.float = ..., momentum: _b.float = ..., ddof: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def batch_norm_update(x: _Any, running_mean: _Any, running_variance: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int = ..., eps: _b.float = ..., momentum: _b.float = ..., ddof: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`batch_norm_training` with running statistics, which follow those of the batch; returns the result and both."""
 def binary_cross_entropy(x: _Any, target: _Any, weight: _Any = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """-(`target` log `x` + (1 - `target`) log(1 - `x`)) times `weight`, for a probability `x`: by default, its mean."""
@@ -316,14 +316,14 @@ def block_diag(*tensors: _Any) -> _Any:
     """Matrices along the diagonal of one that is 0 elsewhere; vectors are rows, and numbers matrices of one element."""
 def bmm(x: _Any, y: _Any = ..., *, mat2: _Any = ...) -> _Any:
     """The products (b, m, n) of the matrices of `x` (b, m, k) and `y` (b, k, n), one each."""
-def broadcast_to(x: _Any, shape: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
+def broadcast_to(x: _Any, shape: _b.int | _Sequence[_b.int] = ..., *, size: _Any = ..., out: _Any = ...) -> _Any:
     """`x` repeated along its axes of size 1, and along new leading axes, up to `shape`; -1 keeps the size of `x`."""
 def bucketize(x: _Any, boundaries: _Any, *, right: _b.bool = ...) -> _Any:
     """Between which `boundaries`, in ascending order, each element lies: the number of those below it, or, with
     `right`, not above it."""
 def cast(x: _Any, dtype: _Any, *, copy: _Any = ..., device: _Any = ..., out: _Any = ...) -> _Any:
     """`x` converted to `dtype`."""
-def cat(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def cat(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """The `tensors` one behind the other along `axis`. They have one rank and agree in all other sizes."""
 def cbrt(x: _Any, *, out: _Any = ...) -> _Any:
     """The cube root of `x`, of negative numbers, too. The gradient at 0 is infinite."""
@@ -349,9 +349,9 @@ def clip(x: _Any, low: _Any = ..., high: _Any = ..., *, min: _Any = ..., max: _A
     """`x` limited to [`low`, `high`], either of which may be left out; `high` where `low` is above it. NaN stays."""
 def compress(condition: _Any, x: _Any, axis: _b.int | None = ...) -> _Any:
     """The elements of `x` along `axis` for which `condition` (n,) is true; without `axis`, of all in row-major order."""
-def concat(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def concat(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """The `tensors` one behind the other along `axis`. They have one rank and agree in all other sizes."""
-def concatenate(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def concatenate(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """The `tensors` one behind the other along `axis`. They have one rank and agree in all other sizes."""
 def constant(value: _Any, *, out: _Any = ...) -> _Any:
     """The array `value`, known when the program is compiled."""
@@ -390,27 +390,27 @@ def cos(x: _Any, *, out: _Any = ...) -> _Any:
     """The cosine of `x` (in radians)."""
 def cosh(x: _Any, *, out: _Any = ...) -> _Any:
     """The hyperbolic cosine of `x`."""
-def cosine_embedding_loss(x: _Any, y: _Any = ..., target: _Any = ..., margin: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
+def cosine_embedding_loss(x: _Any = ..., y: _Any = ..., target: _Any = ..., margin: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, other: _Any = ..., input1: _Any = ..., input2: _Any = ..., out: _Any = ...) -> _Any:
     """1 - cos(`x`, `y`) where `target` is 1, max(0, cos(`x`, `y`) - `margin`) where it is -1."""
-def cosine_similarity(x: _Any, y: _Any = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., other: _Any = ..., out: _Any = ...) -> _Any:
+def cosine_similarity(x: _Any = ..., y: _Any = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., dims: _Any = ..., other: _Any = ..., x1: _Any = ..., x2: _Any = ..., out: _Any = ...) -> _Any:
     """The cosine of the angle between `x` and `y`, which broadcast, along `axis`: x y / (|x| |y|)."""
-def count_nonzero(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
+def count_nonzero(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """How many elements (i64) of `x` along `axis` are not zero."""
 def cov(x: _Any, correction: _b.float = ...) -> _Any:
     """The covariances (m, m) of the rows of `x` (m, n), each of which is a variable: the sums of the products of their
     differences from the means, over n - `correction`."""
-def cross_entropy(logits: _Any, labels: _Any = ..., weight: _Any = ..., label_smoothing: _b.float = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, dim: _Any = ..., target: _Any = ..., out: _Any = ...) -> _Any:
+def cross_entropy(logits: _Any, labels: _Any = ..., weight: _Any = ..., label_smoothing: _b.float = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, dim: _Any = ..., dims: _Any = ..., target: _Any = ..., out: _Any = ...) -> _Any:
     """The mean over all samples of -log softmax(`logits`) at the class in `labels`, times its weight."""
-def cummax(x: _Any, axis: _b.int = ..., reverse: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def cummax(x: _Any, axis: _b.int = ..., reverse: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """The largest elements of `x` up to each place along `axis`, and their indices (i64): the latest of equal ones, as
     in PyTorch. NaN counts as larger than everything."""
-def cummin(x: _Any, axis: _b.int = ..., reverse: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def cummin(x: _Any, axis: _b.int = ..., reverse: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """The smallest elements of `x` up to each place along `axis`, and their indices (i64): the latest of equal ones, as
     in PyTorch. NaN counts as smaller than everything."""
-def cumprod(x: _Any, axis: _b.int = ..., exclusive: _b.bool = ..., reverse: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def cumprod(x: _Any, axis: _b.int = ..., exclusive: _b.bool = ..., reverse: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
     """The products of the elements of `x` up to each place along `axis`. Integers keep their dtype and wrap. NumPy
     flattens by default; here `axis` is 0."""
-def cumsum(x: _Any, axis: _b.int = ..., exclusive: _b.bool = ..., reverse: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def cumsum(x: _Any, axis: _b.int = ..., exclusive: _b.bool = ..., reverse: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
     """The sums of the elements of `x` up to each place along `axis`. Integers keep their dtype and wrap; truth values
     are counted as i64. NumPy flattens by default; here `axis` is 0."""
 def deform_conv(x: _Any, weight: _Any, offset: _Any, mask: _Any = ..., bias: _Any = ..., stride: _b.int | _Sequence[_b.int] = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., groups: _b.int = ..., offset_groups: _b.int = ..., *, out: _Any = ...) -> _Any:
@@ -426,11 +426,11 @@ def det(x: _Any, *, out: _Any = ...) -> _Any:
     """The determinants (...,) of the square matrices `x` (..., n, n), by elimination with partial pivoting."""
 def detach(x: _Any, *, out: _Any = ...) -> _Any:
     """`x`, taken as a constant by differentiation."""
-def dft(x: _Any, axis: _b.int = ..., length: _b.int | None = ..., inverse: _b.bool = ..., onesided: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def dft(x: _Any, axis: _b.int = ..., length: _b.int | None = ..., inverse: _b.bool = ..., onesided: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """The discrete Fourier transform of `x` (..., 2), pairs of real and imaginary part, or (..., 1), real numbers."""
 def diag(x: _Any, k: _b.int = ..., *, diagonal: _Any = ..., out: _Any = ...) -> _Any:
     """The matrix with `x` (n,) on its diagonal `k` and zeros elsewhere, or diagonal `k` of a matrix `x`."""
-def diagonal(x: _Any, offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ..., *, out: _Any = ...) -> _Any:
+def diagonal(x: _Any, offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ..., *, dim1: _Any = ..., dim2: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` whose index along `axis2` is `offset` more than that along `axis1`, along a new last axis."""
 def diff(x: _Any, n: _b.int = ..., axis: _b.int = ..., *, prepend: _Any = ..., append: _Any = ..., dim: _Any = ...) -> _Any:
     """The differences of neighbours along `axis`, `n` times; `prepend` and `append` are put before and behind `x`."""
@@ -480,11 +480,11 @@ def exp(x: _Any, *, out: _Any = ...) -> _Any:
     """e to the power `x`."""
 def exp2(x: _Any, *, out: _Any = ...) -> _Any:
     """2 to the power `x`."""
-def expand(x: _Any, shape: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
+def expand(x: _Any, shape: _b.int | _Sequence[_b.int] = ..., *, size: _Any = ..., out: _Any = ...) -> _Any:
     """`x` repeated along its axes of size 1, and along new leading axes, up to `shape`; -1 keeps the size of `x`."""
 def expand_as(x: _Any, other: _Any) -> _Any:
     """`x` broadcast to the shape of `other`."""
-def expand_dims(x: _Any, axis: _b.int | _Sequence[_b.int] = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def expand_dims(x: _Any, axis: _b.int | _Sequence[_b.int] = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with a new axis of size 1 at each position `axis` of the result."""
 def expit(x: _Any, *, out: _Any = ...) -> _Any:
     """The logistic function of `x`: 1 / (1 + exp(-x)), without overflow."""
@@ -496,7 +496,7 @@ def fix(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` rounded toward zero. Integers stay as they are. The gradient is 0."""
 def flatten(x: _Any, start_dim: _b.int = ..., end_dim: _b.int = ...) -> _Any:
     """`x` with its axes from `start_dim` to `end_dim`, both included, made one."""
-def flip(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def flip(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` in reverse order along `axis`; without it, along all axes."""
 def fliplr(x: _Any) -> _Any:
     """`x` with its columns in reverse order."""
@@ -525,9 +525,9 @@ def full_like(x: _Any, value: _b.float = ..., *, dtype: _b.object = ..., device:
     """A tensor of `x`'s shape and dtype, or of another `dtype`, whose elements are all `value`."""
 def gammaln(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of the magnitude of the gamma function of `x`; inf at 0 and at negative whole numbers."""
-def gather(x: _Any, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
+def gather(x: _Any, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` at `indices` along `axis`: result[..., i, ...] = x[..., indices[i], ...]."""
-def gather_elements(x: _Any, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
+def gather_elements(x: _Any, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` at `indices` along `axis`, everything else being equal: result[i, j] = x[indices[i, j], j]."""
 def gather_nd(x: _Any, indices: _Any = ..., batch_dims: _b.int = ..., *, index: _Any = ..., out: _Any = ...) -> _Any:
     """The parts of `x` at `indices`, whose last axis holds indices for the first axes of `x`: x[indices[i]] for each i."""
@@ -542,7 +542,7 @@ def global_lp_pool(x: _Any, p: _b.float = ..., *, out: _Any = ...) -> _Any:
     taken as f32. The gradient at a channel of zeros is 0."""
 def global_max_pool(x: _Any, *, out: _Any = ...) -> _Any:
     """The largest element of each channel of `x` (n, c, ...image), as (n, c, 1, ...); NaN if there is any."""
-def glu(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def glu(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """The first half of `x` along `axis` times the logistic function of the second."""
 def greater(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` is above `y`; false for NaN, and True is above False."""
@@ -558,7 +558,7 @@ def hard_sigmoid(x: _Any, alpha: _b.float = ..., beta: _b.float = ..., *, out: _
     """`alpha` `x` + `beta`, limited to [0, 1]; NaN stays. The gradient at the kinks is 0."""
 def hard_swish(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` times its hard sigmoid of slope 1/6: 0 up to -3, `x` from 3 on (Howard et al., arXiv:1905.02244)."""
-def hardmax(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def hardmax(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """1 at the first largest element of `x` along `axis`, or at the first NaN, and 0 elsewhere."""
 def hardshrink(x: _Any, lambd: _b.float = ..., *, out: _Any = ...) -> _Any:
     """The entries of `x` outside of [-`lambd`, `lambd`], 0 for the others, where the gradient is 0; NaN stays."""
@@ -609,7 +609,7 @@ def invert(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` with every bit flipped; the opposite of a truth value."""
 def invert_permutation(x: _Any, *, out: _Any = ...) -> _Any:
     """The permutation that undoes `x` (n,), which holds each of 0, ..., n - 1 once: result[x[i]] = i."""
-def iota(shape: _b.int | _Sequence[_b.int], axis: _b.int = ..., dtype: _Any = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def iota(shape: _b.int | _Sequence[_b.int], axis: _b.int = ..., dtype: _Any = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """The index along `axis` of every element of a tensor of `shape` and `dtype`: 0, 1, 2, ..."""
 def isclose(x: _Any, y: _Any = ..., rtol: _b.float = ..., atol: _b.float = ..., equal_nan: _b.bool = ..., *, other: _Any = ...) -> _Any:
     """Whether |x - y| ≤ atol + rtol * |y|, or both are the same infinity; with `equal_nan`, or both are NaN."""
@@ -628,10 +628,10 @@ def kthvalue(x: _Any, k: _b.int, axis: _b.int = ..., keepdims: _b.bool = ..., *,
     """The `k`th smallest element along `axis`, counted from 1, and its place."""
 def l1_loss(x: _Any, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """The magnitude of the difference of `x` and `target`: by default, its mean. The gradient at 0 is 0."""
-def layer_norm(x: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def layer_norm(x: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` shifted and scaled to mean 0 and variance 1 along `axis`, times `weight`, plus `bias`, which broadcast
     against `x`."""
-def layer_norm_statistics(x: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., stash_dtype: _Any = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def layer_norm_statistics(x: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., stash_dtype: _Any = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`layer_norm`, and its mean and reciprocal standard deviation 1 / sqrt(variance + `eps`) along `axis`."""
 def le(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` is `y` or below; false for NaN."""
@@ -667,15 +667,15 @@ def log2(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of `x` to base 2: -inf at 0, NaN for negative numbers."""
 def log_sigmoid(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of the logistic function of `x`, without overflow."""
-def log_softmax(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
+def log_softmax(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
     """The logarithm of `softmax(x)`, without underflow."""
-def log_sum(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
+def log_sum(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The logarithm of the sum of `x` along `axis`; -inf of no elements."""
 def logaddexp(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """log(exp(`x`) + exp(`y`)), without overflow."""
 def logaddexp2(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """log2(2^`x` + 2^`y`), without overflow."""
-def logcumsumexp(x: _Any, axis: _b.int = ..., exclusive: _b.bool = ..., reverse: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def logcumsumexp(x: _Any, axis: _b.int = ..., exclusive: _b.bool = ..., reverse: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """The logarithms of the sums of exp(`x`) up to each place along `axis`, without overflow."""
 def logical_and(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether both `x` and `y` are true (not zero)."""
@@ -689,9 +689,9 @@ def logit(x: _Any, eps: _b.float | None = ..., *, out: _Any = ...) -> _Any:
     """The inverse of the logistic function: log(`x` / (1 - `x`)); NaN outside of [0, 1]."""
 def logsigmoid(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of the logistic function of `x`, without overflow."""
-def logsumexp(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
+def logsumexp(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The logarithm of the sum of exp(`x`) along `axis`, without overflow."""
-def lp_normalize(x: _Any, p: _b.float = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def lp_normalize(x: _Any, p: _b.float = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` over its `p`-norm along `axis`, or over `eps` where the norm is below that."""
 def lp_pool(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., p: _b.float = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The p-norm of each window of `x` (..., *image): (sum of |x|**p)**(1 / p). Integers are taken as f32."""
@@ -700,7 +700,7 @@ def lrn(x: _Any, size: _b.int, alpha: _b.float = ..., beta: _b.float = ..., bias
     `size` channels around each: (size - 1) // 2 before it and size // 2 behind it, as far as there are any."""
 def lt(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` is below `y`; false for NaN, and False is below True."""
-def margin_ranking_loss(x: _Any, y: _Any = ..., target: _Any = ..., margin: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
+def margin_ranking_loss(x: _Any = ..., y: _Any = ..., target: _Any = ..., margin: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, other: _Any = ..., input1: _Any = ..., input2: _Any = ..., out: _Any = ...) -> _Any:
     """max(0, `margin` - `target` (`x` - `y`)): `x` is to be above `y` where `target` is 1, below it where it is -1."""
 def masked_fill(x: _Any, mask: _Any, value: _Any) -> _Any:
     """`x` with `value` where `mask`, which is broadcast, is true; the dtype stays."""
@@ -713,7 +713,7 @@ def matrix_rank(x: _Any, *, rtol: _b.float | None = ...) -> _Any:
     """How many singular values of the matrices `x` (..., m, n) are larger than `rtol` times the largest, as i64 (...,);
     `rtol` is the larger of m and n times the machine epsilon by default, which is that of f32 for integers and for
     floats of 16 bits: these are computed in f32."""
-def max(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
+def max(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
     (without a `start`) it is one, too."""
 def max_pool(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
@@ -734,9 +734,9 @@ def max_unpool(x: _Any, indices: _Any = ..., output_size: _b.int | _Sequence[_b.
     elements of each image in row-major order: what undoes `max_pool_with_indices`."""
 def maximum(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The larger of `x` and `y`; NaN if either is. Where they are equal, each gets half the gradient."""
-def mean(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
+def mean(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The arithmetic mean of `x` along `axis`; NaN of no elements. Integers are taken as f32."""
-def mean_variance_normalization(x: _Any, axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def mean_variance_normalization(x: _Any, axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` less its mean along `axis`, over its standard deviation plus `eps`."""
 def median(x: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
     """The element in the middle of those along `axis`, or of all, when they are sorted: of an even number the lower
@@ -744,7 +744,7 @@ def median(x: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: 
     places: PyTorch's `median(x, dim)` gives these, too."""
 def meshgrid(*xs: _Any, indexing: _b.str = ...) -> _Any:
     """Each of the vectors `xs` along an axis of its own, repeated along those of the others."""
-def min(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
+def min(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
     (without a `start`) it is one, too."""
 def minimum(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
@@ -782,17 +782,17 @@ def negative(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` with its sign changed. Integers wrap: the least one stays as it is, unsigned ones become 2^width - `x`."""
 def nextafter(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The float (f32 or f64) after `x` in the direction of `y`; `y` where they are equal."""
-def nll_loss(log_probabilities: _Any, labels: _Any = ..., weight: _Any = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, dim: _Any = ..., target: _Any = ..., out: _Any = ...) -> _Any:
+def nll_loss(log_probabilities: _Any, labels: _Any = ..., weight: _Any = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, dim: _Any = ..., dims: _Any = ..., target: _Any = ..., out: _Any = ...) -> _Any:
     """-`log_probabilities` at the class in `labels`, times its weight: by default, the mean over all samples."""
 def nonzero(x: _Any, size: _b.int | None = ..., fill_value: _b.int | _b.tuple[_b.int, ...] = ...) -> _Any:
     """For each axis of `x` the indices (`size`,) of the elements that are not zero: the columns of `argwhere`."""
-def norm(x: _Any, p: _b.float = ..., axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
+def norm(x: _Any, p: _b.float = ..., axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The `p`-norm of `x` along `axis`: (sum |x|^p)^(1/p); the largest or smallest magnitude for `p` inf or -inf."""
-def normalize(x: _Any, p: _b.float = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def normalize(x: _Any, p: _b.float = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` over its `p`-norm along `axis`, or over `eps` where the norm is below that."""
 def not_equal(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` and `y` differ. NaN differs from everything."""
-def one_hot(indices: _Any = ..., num_classes: _b.int = ..., axis: _b.int = ..., dtype: _Any = ..., on_value: _b.float = ..., off_value: _b.float = ..., *, dim: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
+def one_hot(indices: _Any = ..., num_classes: _b.int = ..., axis: _b.int = ..., dtype: _Any = ..., on_value: _b.float = ..., off_value: _b.float = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
     """`on_value` at each of the `indices`, `off_value` elsewhere, along a new axis of size `num_classes` at position
     `axis` of the result."""
 def ones(*sizes: _Any, shape: _Any = ..., dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
@@ -816,21 +816,21 @@ def pinv(x: _Any, rtol: _b.float = ..., *, out: _Any = ...) -> _Any:
     default."""
 def poisson_nll_loss(x: _Any, target: _Any, log_input: _b.bool = ..., full: _b.bool = ..., eps: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """exp(`x`) - `target` `x`, the negative log likelihood of a Poisson variable whose rate has the logarithm `x`."""
-def polygamma(x: _Any, order: _b.int = ..., *, out: _Any = ...) -> _Any:
+def polygamma(x: _Any, order: _b.int = ..., *, n: _Any = ..., out: _Any = ...) -> _Any:
     """The derivative of order `order` (1 to 20) of digamma at `x`."""
 def population_count(x: _Any, *, out: _Any = ...) -> _Any:
     """How many bits of `x` are set, in the dtype of `x`. A negative number has those of its two's complement."""
-def pow(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
+def pow(x: _Any, y: _Any = ..., *, other: _Any = ..., exponent: _Any = ..., out: _Any = ...) -> _Any:
     """`x` to the power `y`. A negative float to a fractional power is NaN. Integers wrap; negative powers of them round
     toward zero, and those of 0 are 0."""
-def power(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
+def power(x: _Any, y: _Any = ..., *, other: _Any = ..., exponent: _Any = ..., out: _Any = ...) -> _Any:
     """`x` to the power `y`. A negative float to a fractional power is NaN. Integers wrap; negative powers of them round
     toward zero, and those of 0 are 0."""
 def prelu(x: _Any, slope: _Any, *, out: _Any = ...) -> _Any:
     """The positive entries of `x`, the others times `slope`, which broadcasts against `x`."""
-def prod(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
+def prod(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
     """The product of `x` along `axis`; 1 of no elements. Integers keep their dtype and wrap (NumPy widens them)."""
-def put_along_axis(x: _Any, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
+def put_along_axis(x: _Any, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `updates` at `indices` along `axis`, where `updates` and the other axes of `indices` broadcast, as in
     NumPy; `reduction` as in `scatter_elements`."""
 def qr(x: _Any, mode: _b.str = ..., *, out: _Any = ...) -> _Any:
@@ -873,9 +873,9 @@ def relu6(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` limited to [0, 6]; NaN stays. The gradient on the bounds is 0."""
 def remainder(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """What remains of `x` after division by `y`, with the sign of `y`, as Python's `%`. Integers modulo 0 give 0."""
-def repeat(x: _Any, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def repeat(x: _Any, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with each element repeated `repeats` times along `axis`; without `axis`, of all elements in row-major order."""
-def repeat_interleave(x: _Any, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def repeat_interleave(x: _Any, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with each element repeated `repeats` times along `axis`; without `axis`, of all elements in row-major order."""
 def reshape(x: _Any, shape: _b.int | _Sequence[_b.int], *, copy: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` in row-major order in a new `shape`, of which one size may be -1 and is then computed."""
@@ -883,11 +883,11 @@ def reshape_as(x: _Any, other: _Any) -> _Any:
     """`x` in the shape of `other`."""
 def right_shift(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The bits of `x` moved to the right by `y`; copies of the sign come in, zeros for unsigned `x`."""
-def rms_norm(x: _Any, weight: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def rms_norm(x: _Any, weight: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` over its root mean square along `axis`, sqrt(mean(x^2) + `eps`), times `weight`."""
 def roi_align(x: _Any, rois: _Any, batch_indices: _Any, output_size: _b.int | _Sequence[_b.int], sampling_ratio: _b.int | _Sequence[_b.int] = ..., spatial_scale: _b.float = ..., aligned: _b.bool = ..., mode: _Literal['avg', 'max'] = ..., *, out: _Any = ...) -> _Any:
     """The parts `rois` (k, 4) of images `x` (n, c, height, width), each brought to `output_size`: (k, c, *output_size)."""
-def roll(x: _Any, shift: _b.int | _Sequence[_b.int], axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def roll(x: _Any, shift: _b.int | _Sequence[_b.int] = ..., axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., dims: _Any = ..., shifts: _Any = ..., out: _Any = ...) -> _Any:
     """`x` moved by `shift` places along `axis`, what leaves at one end coming in at the other."""
 def round(x: _Any, decimals: _b.int = ..., *, out: _Any = ...) -> _Any:
     """The whole number nearest to `x`, halves to the even one; or, by `decimals`, the nearest number with so many
@@ -903,9 +903,9 @@ def scaled_dot_product_attention(query: _Any, key: _Any, value: _Any, attn_mask:
 def scatter(x: _Any, axis: _b.int = ..., index: _Any = ..., source: _Any = ..., *, value: _Any = ..., reduce: _b.str | None = ..., dim: _Any = ..., src: _Any = ...) -> _Any:
     """`x` with the elements of `source`, or a number, at the places `index` along `axis`, everything else equal:
     result[index[i, j], j] = source[i, j]; with `reduce` ("add", "multiply") they are added or multiplied."""
-def scatter_add(x: _Any, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
+def scatter_add(x: _Any, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `updates` added at `indices` along `axis`: result[..., indices[i], ...] += updates[..., i, ...]."""
-def scatter_elements(x: _Any, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
+def scatter_elements(x: _Any, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `updates` at `indices` along `axis`, everything else equal: result[indices[i, j], j] = updates[i, j]."""
 def scatter_nd(x: _Any, indices: _Any = ..., updates: _Any = ..., batch_dims: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `updates` at `indices`, whose last axis holds indices for the first axes of `x`: result[indices[i]] =
@@ -913,7 +913,7 @@ def scatter_nd(x: _Any, indices: _Any = ..., updates: _Any = ..., batch_dims: _b
 def scatter_reduce(x: _Any, axis: _b.int = ..., index: _Any = ..., source: _Any = ..., reduce: _b.str = ..., *, include_self: _b.bool = ..., dim: _Any = ..., src: _Any = ...) -> _Any:
     """`x` reduced with the elements of `source` at the places `index` along `axis`, everything else equal, by `reduce`
     ("sum", "prod", "mean", "amax", "amin"); without `include_self`, what `x` has at these places does not count."""
-def searchsorted(x: _Any, values: _Any, side: _Literal['left', 'right'] = ..., *, sorter: _Any = ..., out: _Any = ...) -> _Any:
+def searchsorted(x: _Any = ..., values: _Any = ..., side: _Literal['left', 'right'] = ..., *, sorter: _Any = ..., sorted_sequence: _Any = ..., right: _Any = ..., out: _Any = ...) -> _Any:
     """The index (i64) in `x`, which is sorted along its last axis, where each of `values` keeps it sorted."""
 def select(condition: _Any, x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """`x` where `condition` is true, else `y`. The branch that is not taken gets no gradient, whatever it is."""
@@ -956,9 +956,9 @@ def smooth_l1_loss(x: _Any, target: _Any, beta: _b.float = ..., reduction: _Lite
     """`d`^2 / (2 `beta`) for a difference `d` of `x` and `target` below `beta`, |d| - `beta` / 2 from there."""
 def soft_margin_loss(x: _Any, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """log(1 + exp(-`target` `x`)) for a `target` of 1 or -1, without overflow: by default, its mean."""
-def softmax(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
+def softmax(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
     """`x` scaled along `axis` to positive entries that add up to one: exp(x) over its sum."""
-def softmax_cross_entropy(logits: _Any, labels: _Any = ..., weight: _Any = ..., label_smoothing: _b.float = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, dim: _Any = ..., target: _Any = ..., out: _Any = ...) -> _Any:
+def softmax_cross_entropy(logits: _Any, labels: _Any = ..., weight: _Any = ..., label_smoothing: _b.float = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, dim: _Any = ..., dims: _Any = ..., target: _Any = ..., out: _Any = ...) -> _Any:
     """`cross_entropy`, and log softmax(`logits`), from which it is computed; returns both."""
 def softplus(x: _Any, beta: _b.float = ..., *, out: _Any = ...) -> _Any:
     """log(1 + exp(`beta` x)) / `beta`, without overflow and at full precision for all `x`."""
@@ -973,7 +973,7 @@ def solve_triangular(a: _Any = ..., b: _Any = ..., *, upper: _b.bool = ..., left
     """The solution x of a x = b (of x a = b without `left`), where only the lower or `upper` triangle of `a` (..., n,
     n) counts, with ones on its diagonal if `unitriangular`. `b` is (..., n, k), without `left` (..., k, n), or a
     vector (n,)."""
-def sort(x: _Any, axis: _b.int = ..., descending: _b.bool = ..., stable: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def sort(x: _Any, axis: _b.int = ..., descending: _b.bool = ..., stable: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` sorted along `axis`, smallest element first, or largest first if `descending`."""
 def sort_groups(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """The rows of `x` (groups, rows, n) each sorted, in the order of `sort_rows`."""
@@ -983,7 +983,7 @@ def sort_rows(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
 def space_to_depth(x: _Any, block: _b.int, mode: _Literal['DCR', 'CRD'] = ..., *, out: _Any = ...) -> _Any:
     """`x` (..., c, h, w) with squares of `block` times `block` pixels made channels: (..., c block², h / block, w /
     block). It undoes `depth_to_space` of the same `mode`."""
-def split(x: _Any, sections: _b.int | None = ..., axis: _b.int = ..., sizes: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def split(x: _Any, sections: _b.int | None = ..., axis: _b.int = ..., sizes: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` cut along `axis` into `sections` parts of equal size, or into parts of the given `sizes`."""
 def split_key(key: _Any, count: _b.int = ...) -> _Any:
     """`count` new keys (count, 2) for `key` (2 words, i32), unrelated to each other, to `key` and to folded ones."""
@@ -991,11 +991,11 @@ def sqrt(x: _Any, *, out: _Any = ...) -> _Any:
     """The square root of `x`; NaN for negative numbers."""
 def square(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` times itself."""
-def squeeze(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def squeeze(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` without its axes `axis`, which must have size 1; without `axis`, without all axes of size 1."""
-def stack(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def stack(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """The `tensors`, all of one shape, along a new axis at position `axis` of the result."""
-def std(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., ddof: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., correction: _Any = ..., unbiased: _Any = ..., out: _Any = ...) -> _Any:
+def std(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., ddof: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., correction: _Any = ..., unbiased: _Any = ..., out: _Any = ...) -> _Any:
     """The standard deviation of `x` along `axis`: the square root of its variance. Integers are taken as f32."""
 def std_mean(x: _Any, axis: _Any = ..., *, correction: _b.float = ..., keepdims: _b.bool = ..., unbiased: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
     """The roots of the variances, and the means, that `var_mean` gives."""
@@ -1005,10 +1005,10 @@ def sub(x: _Any, y: _Any = ..., *, other: _Any = ..., alpha: _Any = ..., out: _A
     """`x` less `y`. Integers wrap."""
 def subtract(x: _Any, y: _Any = ..., *, other: _Any = ..., alpha: _Any = ..., out: _Any = ...) -> _Any:
     """`x` less `y`. Integers wrap."""
-def sum(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
+def sum(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
     """The sum of `x` along `axis`; 0 of no elements. Integers keep their dtype and wrap (NumPy widens them); truth
     values are counted as i64."""
-def sum_square(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
+def sum_square(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The sum of the squares of `x` along `axis`; 0 of no elements. Integers keep their dtype and wrap."""
 def svd(x: _Any, full_matrices: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """Matrices u (..., m, m) and vh (..., n, n) with orthonormal columns and rows, and singular values s (..., k) in
@@ -1016,17 +1016,17 @@ def svd(x: _Any, full_matrices: _b.bool = ..., *, out: _Any = ...) -> _Any:
     columns and vh k rows."""
 def svdvals(x: _Any, *, out: _Any = ...) -> _Any:
     """The singular values (..., k) of the matrices `x` (..., m, n), in descending order, k the smaller of m and n."""
-def swapaxes(x: _Any, axis1: _b.int, axis2: _b.int) -> _Any:
+def swapaxes(x: _Any, axis1: _b.int = ..., axis2: _b.int = ..., *, dim0: _Any = ..., dim1: _Any = ...) -> _Any:
     """`x` with its axes `axis1` and `axis2` exchanged."""
-def swapdims(x: _Any, axis1: _b.int, axis2: _b.int) -> _Any:
+def swapdims(x: _Any, axis1: _b.int = ..., axis2: _b.int = ..., *, dim0: _Any = ..., dim1: _Any = ...) -> _Any:
     """`x` with its axes `axis1` and `axis2` exchanged."""
 def swish(x: _Any, alpha: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`x` times the logistic function of `alpha` `x`, also called swish. NaN for -inf, as in PyTorch."""
 def t(x: _Any) -> _Any:
     """The matrix `x` transposed; vectors and numbers as they are."""
-def take(x: _Any, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
+def take(x: _Any, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` at `indices` along `axis`: result[..., i, ...] = x[..., indices[i], ...]."""
-def take_along_axis(x: _Any, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
+def take_along_axis(x: _Any, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` at `indices` along `axis`, where the other axes of both broadcast, as in NumPy."""
 def take_along_dim(x: _Any, index: _Any = ..., axis: _b.int | None = ..., *, dim: _Any = ..., indices: _Any = ...) -> _Any:
     """The elements of `x` at the places `index` along `axis`, where all other axes broadcast; without `axis`, of all
@@ -1046,12 +1046,12 @@ def threshold(x: _Any, threshold: _b.float, value: _b.float) -> _Any:
     """`x` where it is greater than `threshold`, `value` elsewhere."""
 def thresholded_relu(x: _Any, alpha: _b.float = ..., value: _b.float = ..., *, out: _Any = ...) -> _Any:
     """The entries of `x` above `alpha`, `value` for the others; NaN stays. The gradient at `alpha` is 0."""
-def tile(x: _Any, repeats: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
+def tile(x: _Any, repeats: _b.int | _Sequence[_b.int] = ..., *, dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` repeated `repeats[i]` times along axis i, all of it after all of it. What is shorter, the shape of `x` or
     `repeats`, is continued by ones at the front."""
-def top_k(x: _Any, k: _b.int = ..., axis: _b.int = ..., largest: _b.bool = ..., sorted: _b.bool = ..., *, dim: _Any = ..., diagonal: _Any = ..., out: _Any = ...) -> _Any:
+def top_k(x: _Any, k: _b.int = ..., axis: _b.int = ..., largest: _b.bool = ..., sorted: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., diagonal: _Any = ..., out: _Any = ...) -> _Any:
     """The `k` largest elements of `x` along `axis`, or the smallest ones unless `largest`, and their indices (i64)."""
-def topk(x: _Any, k: _b.int = ..., axis: _b.int = ..., largest: _b.bool = ..., sorted: _b.bool = ..., *, dim: _Any = ..., diagonal: _Any = ..., out: _Any = ...) -> _Any:
+def topk(x: _Any, k: _b.int = ..., axis: _b.int = ..., largest: _b.bool = ..., sorted: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., diagonal: _Any = ..., out: _Any = ...) -> _Any:
     """The `k` largest elements of `x` along `axis`, or the smallest ones unless `largest`, and their indices (i64)."""
 def transpose(x: _Any, permutation: _b.int | _Sequence[_b.int] | None = ..., *, axes: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with its axes reordered: axis i of the result is axis `permutation[i]` of `x`, or reversed without it."""
@@ -1075,11 +1075,11 @@ def unbind(x: _Any, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
     """The parts of `x` at each index of `axis`, without that axis; of a `Tensor`, views."""
 def unflatten(x: _Any, axis: _b.int = ..., sizes: _Any = ..., *, dim: _Any = ...) -> _Any:
     """`x` with one axis made several, of these sizes, of which one may be -1."""
-def unsqueeze(x: _Any, axis: _b.int | _Sequence[_b.int] = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+def unsqueeze(x: _Any, axis: _b.int | _Sequence[_b.int] = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with a new axis of size 1 at each position `axis` of the result."""
 def unstack(x: _Any, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
     """The parts of `x` at each index of `axis`, without that axis; of a `Tensor`, views."""
-def var(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., ddof: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., correction: _Any = ..., unbiased: _Any = ..., out: _Any = ...) -> _Any:
+def var(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., ddof: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., correction: _Any = ..., unbiased: _Any = ..., out: _Any = ...) -> _Any:
     """The variance of `x` along `axis`: the mean square distance from the mean, with divisor count - `ddof`."""
 def var_mean(x: _Any, axis: _Any = ..., *, correction: _b.float = ..., keepdims: _b.bool = ..., unbiased: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
     """The variances along `axis`, or of all elements, and the means. The former divide by the number of elements less

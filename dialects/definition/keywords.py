@@ -21,12 +21,14 @@ Meaning = Callable[[list[Any], dict[str, Any], Any], None]
 
 PYTORCH_NAMES: dict[str, str] = {
     "dim": "axis",
+    "dims": "axis",
     "keepdim": "keepdims",
     "kernel_size": "window",
     "diagonal": "k",
     "index": "indices",
     "src": "updates",
     "other": "y",
+    "shifts": "shift",
     "target": "labels",
     "pos_weight": "positive_weight",
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.value import ops
 from tenon.dialects.ops.move.creation import filled, sizes_and_dtype
@@ -24,7 +25,8 @@ def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:
     return tuple([ops.broadcast_to(x, shape=shape) for x in given])
 
 
-def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Any:
+@also_called(input="x")
+def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Any:
     """`x` with the axes `source` at the places `destination`, and all others in their order."""
     rank = shaped(x).ndim
     taken = [source] if isinstance(source, int) else source
@@ -54,7 +56,8 @@ def empty(*sizes: Any, shape: Any = None, dtype: object = None, device: str | No
     return filled("empty", size, 0, dtype, device)
 
 
-def empty_like(x: Any, /, *, dtype: object = None, device: str | None = None) -> Any:
+@also_called(input="x")
+def empty_like(x: Any, *, dtype: object = None, device: str | None = None) -> Any:
     """A tensor of `x`'s shape for contents to come, of its dtype by default. Its elements are 0."""
     return ops.zeros_like(x, dtype=dtype, device=device)
 
@@ -87,11 +90,13 @@ def _running(name: str, op: Any, initial: int, x: Any, axis: int | None, dtype: 
     return ops.concatenate([ops.full(first, initial, result.dtype), result], axis=axis)
 
 
-def positive(x: Any, /) -> Any:
+@also_called(input="x")
+def positive(x: Any) -> Any:
     """`x` as it is."""
     return ops.identity(x)
 
 
-def signbit(x: Any, /) -> Any:
+@also_called(input="x")
+def signbit(x: Any) -> Any:
     """Whether the sign of the floats `x` is set, also that of a zero or NaN."""
     return ops.less(ops.copysign(ops.ones_like(x), x), 0)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.support.plain_arrays import plain_array
@@ -66,6 +67,7 @@ def unique_values(x: Any, /) -> Any:
     return np.unique(_array("unique_values", x), equal_nan=False)
 
 
+@also_called(input="x")
 def unique(
     x: Any,
     sorted: bool = True,

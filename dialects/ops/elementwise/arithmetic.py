@@ -200,6 +200,7 @@ class PowerOp(NumericBinaryOp, PrimitiveOp):
     """
 
     name = "tenon.power"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"exponent": "y"}
     AUTOCAST = "full"
     ALIASES: ClassVar[tuple[str, ...]] = ("pow",)
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tenon.dialects.definition.keywords import Meaning
 from tenon.dialects.definition.scalar import convert, polynomial
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
@@ -152,6 +153,7 @@ class PolygammaOp(UnaryOp):
     """
 
     name = "tenon.polygamma"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"n": "order"}
     AUTOCAST = "full"
     order = setting(int, default=1)
 

@@ -88,7 +88,7 @@ def ones(*sizes: Any, shape: Any = None, dtype: object = "f32", device: str | No
 
 
 @tensor_function
-@also_called(fill_value="value")
+@also_called(fill_value="value", input="x")
 def full_like(x: Any, value: float, *, dtype: object = None, device: str | None = None) -> Any:
     """A tensor of `x`'s shape and dtype, or of another `dtype`, whose elements are all `value`.
 
@@ -112,6 +112,7 @@ def full_like(x: Any, value: float, *, dtype: object = None, device: str | None 
 
 
 @tensor_function
+@also_called(input="x")
 def zeros_like(x: Any, *, dtype: object = None, device: str | None = None) -> Any:
     """Zeros of `x`'s shape and dtype, or of another `dtype`.
 
@@ -121,6 +122,7 @@ def zeros_like(x: Any, *, dtype: object = None, device: str | None = None) -> An
 
 
 @tensor_function
+@also_called(input="x")
 def ones_like(x: Any, *, dtype: object = None, device: str | None = None) -> Any:
     """Ones of `x`'s shape and dtype, or of another `dtype`.
 

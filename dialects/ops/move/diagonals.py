@@ -26,6 +26,7 @@ class DiagonalOp(KeepsElement, IndexMapOp):
     """
 
     name = "tenon.diagonal"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"dim1": "axis1", "dim2": "axis2"}
     x = operand_def(STORED_TENSOR)
     offset = setting(int, default=0)
     axis1 = setting(int, default=0)

@@ -99,6 +99,7 @@ def permute(x: Any, *axes: Any, dims: Any = None) -> Any:
 
 
 @tensor_function
+@also_called(input="x")
 def t(x: Any) -> Any:
     """The matrix `x` transposed; vectors and numbers as they are.
 
@@ -177,6 +178,7 @@ def unflatten(x: Any, axis: int, sizes: Sequence[int]) -> Any:
 
 
 @tensor_function
+@also_called(input="x")
 def masked_fill(x: Any, mask: Any, value: Any) -> Any:
     """`x` with `value` where `mask`, which is broadcast, is true; the dtype stays.
 
@@ -259,6 +261,7 @@ def index_add(x: Any, axis: int, index: Any, source: Any) -> Any:
 
 
 @tensor_function
+@also_called(input="x")
 def fliplr(x: Any) -> Any:
     """`x` with its columns in reverse order.
 
@@ -268,6 +271,7 @@ def fliplr(x: Any) -> Any:
 
 
 @tensor_function
+@also_called(input="x")
 def flipud(x: Any) -> Any:
     """`x` with its rows in reverse order.
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from xdsl.irdl import operand_def, result_def
 
+from tenon.dialects.definition.keywords import Meaning
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
@@ -35,6 +36,7 @@ class TileOp(KeepsElement, CompositeOp):
     """
 
     name = "tenon.tile"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"dims": "repeats"}
     x = operand_def(STORED_TENSOR)
     repeats = setting(tuple)
     result = result_def(STORED_TENSOR)

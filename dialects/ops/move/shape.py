@@ -191,6 +191,7 @@ class BroadcastToOp(IndexMapOp):
     """
 
     name = "tenon.broadcast_to"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"size": "shape"}
     x = operand_def(STORED_TENSOR)
     shape = setting(tuple)
     result = result_def(STORED_TENSOR)
@@ -314,6 +315,7 @@ class SqueezeOp(KeepsElement, CompositeOp):
 
 
 @tensor_function
+@also_called(input="x", dim0="axis1", dim1="axis2")
 def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     """`x` with its axes `axis1` and `axis2` exchanged.
 

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from tenon.dialects.definition.keywords import Meaning
+from tenon.dialects.definition.keywords import Meaning, also_called
 from tenon.dialects.definition.operands import floating
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.scalar import index_constant
@@ -32,6 +32,12 @@ def _sort_first(operands: list[Any], settings: dict[str, Any], sorter: Any) -> N
         operands[0] = ops.gather(operands[0], sorter, axis=0)
 
 
+def _from_the_right(operands: list[Any], settings: dict[str, Any], right: Any) -> None:
+    """`right`: whether places are behind equal elements."""
+    if right:
+        settings["side"] = "right"
+
+
 @tensor_op
 class SearchsortedOp(IndexingOp):
     """The index (i64) in `x`, which is sorted along its last axis, where each of `values` keeps it sorted.
@@ -45,7 +51,12 @@ class SearchsortedOp(IndexingOp):
     """
 
     name = "tenon.searchsorted"
-    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"sorter": _sort_first}
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {
+        "sorter": _sort_first,
+        "sorted_sequence": "x",
+        "input": "values",
+        "right": _from_the_right,
+    }
     traits = traits_def(Pure(), NoGradient())
     x = operand_def(ANY_TENSOR)
     values = operand_def(ANY_TENSOR)
@@ -183,6 +194,7 @@ class ArgwhereOp(CompositeOp):
 
 
 @tensor_function
+@also_called(input="x")
 def nonzero(x: Any, size: int | None = None, fill_value: int | tuple[int, ...] = 0) -> Any:
     """For each axis of `x` the indices (`size`,) of the elements that are not zero: the columns of `argwhere`.
 

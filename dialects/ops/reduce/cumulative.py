@@ -7,11 +7,12 @@ so that the first is the sum or product of nothing. f16 and bf16 are accumulated
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.ir import Attribute
 from xdsl.irdl import operand_def, result_def
 
+from tenon.dialects.definition.keywords import Meaning, cast_first
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
@@ -41,6 +42,7 @@ class CumsumOp(RunningOp):
     """
 
     name = "tenon.cumsum"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"dtype": cast_first}
     COMBINE = "add"
 
     @staticmethod
@@ -58,6 +60,7 @@ class CumprodOp(RunningOp):
     """
 
     name = "tenon.cumprod"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"dtype": cast_first}
     COMBINE = "multiply"
 
     @staticmethod

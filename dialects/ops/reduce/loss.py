@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from xdsl.irdl import operand_def, opt_operand_def, result_def
 
+from tenon.dialects.definition.keywords import Meaning
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
@@ -321,6 +322,8 @@ class BinaryCrossEntropyWithLogitsOp(ElementLossOp):
 
 class EmbeddingLossOp(ElementLossOp):
     """A loss of pairs `x`, `y` that `target` calls alike (1) or not (-1)."""
+
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"input1": "x", "input2": "y"}
 
     x = operand_def(FLOAT_TENSOR)
     y = operand_def(FLOAT_TENSOR)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from xdsl.irdl import operand_def, result_def
 
+from tenon.dialects.definition.keywords import Meaning
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
@@ -139,6 +140,7 @@ class CosineSimilarityOp(CompositeOp):
     """
 
     name = "tenon.cosine_similarity"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"x1": "x", "x2": "y"}
     AUTOCAST = "full"
     x = operand_def(FLOAT_TENSOR)
     y = operand_def(FLOAT_TENSOR)
