@@ -47,8 +47,8 @@ class Offered(Parameter):
     __tenon_elements__ = "_array"
     _is_offered = True
 
-    def requires_grad_(self, wanted: bool = True) -> Self:
-        return adopt(self).requires_grad_(wanted)
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        return adopt(self).requires_grad_(requires_grad)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Handle:
         return adopt(self).register_hook(hook)

@@ -158,8 +158,9 @@ class Parts(Interchange):
         """All axes made one; a view where the memory allows it."""
         return self.reshape(-1)
 
-    def transpose(self, *permutation: Any) -> Any:
+    def transpose(self, *permutation: Any, dim0: int | None = None, dim1: int | None = None) -> Any:
         """The axes in the order of a tuple, or in reverse order, or two of them exchanged; a view."""
+        permutation = (*permutation, *[axis for axis in (dim0, dim1) if axis is not None])
         if len(permutation) == 2:
             return self.swapaxes(*permutation)
         order = permutation[0] if len(permutation) == 1 and not hasattr(permutation[0], "__index__") else permutation
@@ -226,9 +227,9 @@ class Parts(Interchange):
         """Set all elements to 0."""
         return self.fill_(0)
 
-    def copy_(self, other: Any) -> Any:
+    def copy_(self, src: Any) -> Any:
         """Set the elements to those of another tensor, which is broadcast and converted."""
-        self[...] = other
+        self[...] = src
         return self
 
     def masked_fill(self, mask: Any, value: Any) -> Any:

@@ -82,8 +82,9 @@ class Tensor(Familiar):
     def requires_grad(self, wanted: bool) -> None:
         self.requires_grad_(wanted)
 
-    def requires_grad_(self, wanted: bool = True) -> Self:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set whether gradients with respect to the tensor are wanted."""
+        wanted = requires_grad
         if wanted == (self._source is not None):
             return self
         if not wanted and not self.is_leaf:

@@ -12,6 +12,7 @@ import torch
 from torch.overrides import get_testing_overrides
 
 import tenon
+from tenon import nn
 
 # What says how PyTorch computes, and what it leaves out of this list itself, or calls otherwise in its own documents.
 UNUSED = {
@@ -104,3 +105,11 @@ def test_they_mean_what_they_mean_there(name: str) -> None:
     found = np.asarray(CALLS[name](tenon, tenon.tensor(X)))
     assert found.dtype == expected.dtype
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_methods_of_tensors_take_the_same_names() -> None:
+    x = tenon.tensor(X)
+    np.testing.assert_array_equal(x.transpose(dim0=0, dim1=1), X.T)
+    np.testing.assert_array_equal(tenon.tensor(np.zeros_like(X)).copy_(src=x), X)
+    assert x.requires_grad_(requires_grad=True).requires_grad
+    assert nn.Parameter(X).requires_grad_(requires_grad=False).requires_grad is False
