@@ -28,7 +28,7 @@ from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.ops.contract.one_program import install_compiler
 from tenon.dialects.support.bounded_cache import BoundedCache
-from tenon.dialects.support.plain_arrays import device_for
+from tenon.dialects.support.plain_arrays import device_for, elements_of, is_on_gpu, put
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import AnyTensor, array_type, element_of, i64, numpy_dtype, shape_of, tensor_type
@@ -266,7 +266,8 @@ class ArrayFunction(NativeCalls):
             return self._run(args, kwargs, out)
         found, structure = flatten(self(*args, **kwargs))
         for target, array in zip(leaves_of(self.op.name, out, structure), found, strict=True):
-            _write(f"{self.op.name}: out", target, np.asarray(array))
+            held = elements_of(array)
+            _write(f"{self.op.name}: out", target, held if is_on_gpu(held) else np.asarray(array))
         return out
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any = None) -> Any:
@@ -344,15 +345,16 @@ for _kind in (ArrayFunction, native_class(ArrayFunction)):
 
 def _write(where: str, target: Any, result: np.ndarray[Any, Any]) -> None:
     """Write a result to an array that the caller gave."""
-    if not isinstance(target, np.ndarray):
-        raise TypeError(f"{where} is of type {type(target).__name__} where a NumPy array is needed")
+    kind = "CuPy" if is_on_gpu(result) else "NumPy"
+    if not (is_on_gpu(target) if kind == "CuPy" else isinstance(target, np.ndarray)):
+        raise TypeError(f"{where} is of type {type(target).__name__} where a {kind} array is needed")
     if (target.dtype, target.shape) != (result.dtype, result.shape):
         raise ValueError(
             f"{where} is {target.dtype}{list(target.shape)} where the result is {result.dtype}{list(result.shape)}"
         )
-    if not target.flags.writeable:
+    if kind == "NumPy" and not target.flags.writeable:
         raise ValueError(f"{where} is read-only")
-    np.copyto(target, result)
+    put(target, result)
 
 
 def _are_operands(leaves: Sequence[Any], operands: Sequence[Any]) -> bool:

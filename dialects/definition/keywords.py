@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tenon.dialects.definition.both_faces import is_device
+from tenon.dialects.definition.registry import is_traced_device
 from tenon.dialects.definition.signature import Signature
 from tenon.dialects.definition.value import insertion_point, ops
 
@@ -80,6 +81,8 @@ def check_device(function: str, device: Any) -> None:
     if device is None or device == "cpu":
         return
     if insertion_point() is not None:
+        if is_traced_device(device):
+            return
         raise ValueError(f"{function}: device is {device!r}; what a function computes is where it runs, as jit says")
     if not is_device(device):
         raise ValueError(f"{function}: device is {device!r} where 'cpu', 'cuda' or 'cuda:N' is needed")

@@ -23,7 +23,7 @@ from tenon.dialects.definition.scalar import convert, scalar_constant
 from tenon.dialects.definition.settings import array_attribute
 from tenon.dialects.definition.signature import Operand, map_grouped, named
 from tenon.dialects.definition.value import Value, insertion_point, ops
-from tenon.dialects.support.plain_arrays import plain_array
+from tenon.dialects.support.plain_arrays import is_on_gpu, plain_array
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.types import is_narrow, numpy_dtype
 
@@ -107,13 +107,16 @@ def to_value(value: Any, element: Attribute | None = None) -> Value:
     if not isinstance(value, Value) and (stands_for := getattr(type(value), "__tenon_value__", None)) is not None:
         value = stands_for(value)
     if not isinstance(value, Value):
-        array = plain_array(value)
+        # Those on a GPU are inputs of what is traced there, and constants of nothing.
+        point = insertion_point()
+        captured = point.captured(value) if point is not None and is_on_gpu(value) else None
+        array = plain_array(value) if captured is None else value
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         if element is not None and array.ndim == 0:
             array = array.astype(numpy_dtype(element))
-        point = insertion_point()
-        captured = None if point is None else point.captured(array)
+        if point is not None and captured is None:
+            captured = point.captured(array)
         value = ops.constant(value=array) if captured is None else captured
     if element is not None and value.element_type != element:
         wide = exact(value)

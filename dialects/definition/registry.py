@@ -15,6 +15,7 @@ _REGISTRY: dict[str, OpClass] = {}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _METHODS: dict[str, Callable[..., Any]] = {}
 _FUNCTIONS_OF_ARRAYS: list[Callable[[str], Any]] = []
+_TRACED_DEVICE: list[Callable[[str], bool]] = []
 _PLACEMENT: list[Callable[[Any, str | None, Any], Any]] = []
 _EVALUATOR: list[Evaluator] = []
 _GENERATION: list[int] = [0]
@@ -131,6 +132,16 @@ def install_functions(find: Callable[[str], Any]) -> None:
 def install_placement(place: Callable[[Any, str | None, Any], Any]) -> None:
     """Set what brings an array of the host to a device, or, where none is said, to where another array is."""
     _PLACEMENT[:] = [place]
+
+
+def install_traced_device(check: Callable[[str], bool]) -> None:
+    """Set what tells whether what is traced runs on a device."""
+    _TRACED_DEVICE[:] = [check]
+
+
+def is_traced_device(device: str) -> bool:
+    """Whether what is traced now is known to run on a device."""
+    return bool(_TRACED_DEVICE) and _TRACED_DEVICE[0](device)
 
 
 def placed(array: Any, device: str | None, like: Any = None) -> Any:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.value import TracedValueError
+from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.runtime.reads.guards import is_fixed
 from tenon.runtime.tracing.trace import Captures
 
@@ -21,6 +23,11 @@ class Seen(Captures):
         self._seen: dict[int, tuple[Any, Any]] = {}
 
     def value_of(self, array: np.ndarray[Any, Any]) -> Any:
+        if is_on_gpu(array):
+            raise TracedValueError(
+                f"an array of shape {tuple(array.shape)} on a GPU is read from around a function that is compiled, in "
+                "whose program it would be constant; give it as an argument"
+            )
         if array.base is not None or sys.getrefcount(array) > _FRESH:
             self._seen[id(array)] = (array, array if is_fixed(array) else array.copy())
         is_small = self._small is None or array.size <= self._small

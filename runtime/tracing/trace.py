@@ -26,6 +26,7 @@ from tenon.dialects.families import ScatterOp
 from tenon.dialects.ops.control.debug import check_gradients_if
 from tenon.dialects.support.frozen_arguments import freeze
 from tenon.dialects.support.location import at_line, line_location
+from tenon.dialects.support.plain_arrays import copied, is_on_gpu
 from tenon.dialects.support.user_traceback import (
     show_all_frames_if,
     show_user_frames_at_the_end,
@@ -86,9 +87,10 @@ class Captures:
         assert self._block is not None
         same = self._known.setdefault(id(array), [])
         for _, held, value in same:
-            if held.dtype == array.dtype and held.shape == array.shape and held.tobytes() == array.tobytes():
+            is_known = held.dtype == array.dtype and held.shape == array.shape
+            if is_known and (is_on_gpu(array) or held.tobytes() == array.tobytes()):
                 return value
-        held = np.array(array, order="C")
+        held = copied(array) if is_on_gpu(array) else np.array(array, order="C")
         value = self.input_for(held)
         same.append((array, held, value))
         self._held[value.ssa] = held

@@ -14,7 +14,7 @@ import numpy as np
 
 from tenon.dialects.definition.promotion import common_element, is_literal
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import is_on_gpu, plain_array
+from tenon.dialects.support.plain_arrays import copied, is_on_gpu, plain_array
 from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.runtime.cuda.arrays import brought, taken
 
@@ -124,4 +124,4 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if device is not None:
         array, given = brought(array, device), array
         copy = copy and array is given
-    return array.copy() if copy else array
+    return copied(array) if copy else array

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
+from tenon.dialects.definition.registry import install_traced_device
 from tenon.dialects.definition.value import insertion_point
 from tenon.runtime.call.tensors import RecordingMode
 
@@ -25,6 +26,7 @@ class _Tracing(threading.local):
 
 TRACING = _Tracing()
 """What stands for tensors while `tenon.trace` runs a function; `None` otherwise."""
+install_traced_device(lambda device: TRACING.session is not None and TRACING.session.runs_on(device))
 
 
 def is_traced() -> bool:

@@ -187,12 +187,16 @@ def _adopted(cls: type[TensorOp], operands: Sequence[Any]) -> Sequence[Any]:
 
 def check_together(name: str, given: Iterable[Any]) -> None:
     """Raise `ValueError` for operands, some of which may be in lists, on several devices: arrays of the host may stand
-    beside tensors on a GPU, but tensors on the CPU may not."""
+    beside tensors on a GPU, and so may a tensor on the CPU that is a number without gradient, but no other one."""
     each = [one for operand in given for one in (operand if type(operand) in (list, tuple) else (operand,))]
     held = [one._array if isinstance(one, Stored) else one for one in each]
     if not any(map(is_on_gpu, held)):
         return
-    places = {place_of(a) for one, a in zip(each, held, strict=True) if isinstance(one, Stored) or is_on_gpu(a)}
+    places = {
+        place_of(array)
+        for one, array in zip(each, held, strict=True)
+        if is_on_gpu(array) or (isinstance(one, Stored) and (array.ndim or one._source is not None))
+    }
     if len(places) > 1:
         raise ValueError(
             f"{name}: tensors are on {' and '.join(sorted(places))}, and have to be on one device; write x.to(device)"

@@ -11,7 +11,7 @@ import numpy as np
 
 import tenon
 from tenon.dialects.definition.both_faces import is_device
-from tenon.dialects.support.plain_arrays import elements_of
+from tenon.dialects.support.plain_arrays import elements_of, on_host
 from tenon.dialects.support.states import check_state
 from tenon.eager.changes import replace
 from tenon.eager.modes import TRACING, no_grad
@@ -135,7 +135,7 @@ class GradScaler:
     @property
     def value(self) -> float:
         """The scale."""
-        return float(self._state["scale"]) if self.enabled else 1.0
+        return float(on_host(self._state["scale"])) if self.enabled else 1.0
 
     def get_scale(self) -> float:
         """The scale, by PyTorch's name."""
@@ -157,9 +157,15 @@ class GradScaler:
         """After how many finite steps the scale grows."""
         return self.growth_interval
 
+    def _here(self) -> dict[str, Any]:
+        """The state; where nothing is traced on the host, as a traced step leaves it where that ran."""
+        if TRACING.session is None:
+            self._state.update({name: on_host(value) for name, value in self._state.items()})
+        return self._state
+
     def scale(self, loss: Any) -> Any:
         """The loss times the scale, in f32."""
-        return self.scaled(loss, self._state)
+        return self.scaled(loss, self._here())
 
     def unscale_(self, steps: Steps) -> None:
         """Divide the gradients of the parameters of `steps` by the scale; `RuntimeError` if they were already."""
@@ -172,7 +178,7 @@ class GradScaler:
             raise ValueError("unscale_: no parameter has a gradient; call backward() first")
         with no_grad():
             slopes = {str(number): tensor.grad for number, tensor in enumerate(tensors)}
-            made, finite = _UNSCALED(slopes, self._state["scale"])
+            made, finite = _UNSCALED(slopes, self._here()["scale"])
             for tensor, gradient in zip(tensors, made.values(), strict=True):
                 replace(tensor.grad, gradient, "unscale_")
         self._found[id(steps)] = bool(finite) if TRACING.session is None else finite
@@ -202,16 +208,16 @@ class GradScaler:
         if not self._found:
             raise RuntimeError("GradScaler: update() is called before step()")
         found = [value if isinstance(value, Tensor) else np.asarray(value) for value in self._found.values()]
-        after = self._after(reduce(tenon.logical_and, found), self._state)
+        after = self._after(reduce(tenon.logical_and, found), self._here())
         if TRACING.session is None:
-            after = {name: np.asarray(elements_of(value)) for name, value in after.items()}
+            after = {name: np.asarray(on_host(elements_of(value))) for name, value in after.items()}
         self._state.update({n: value._array if isinstance(value, Tensor) else value for n, value in after.items()})
         self._found.clear()
         self._stepped.clear()
 
     def state_dict(self) -> dict[str, Any]:
         """The scale, and how many finite steps it has stood for."""
-        return {name: value.copy() for name, value in self._state.items()}
+        return {name: np.array(on_host(value)) for name, value in self._state.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state_dict` was asked for."""

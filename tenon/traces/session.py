@@ -120,9 +120,13 @@ class Session:
         """Where the program runs: on the GPU that an input is on, or the CPU."""
         return next((place_of(given.leaf) for given in self.inputs if is_on_gpu(given.leaf)), "cpu")
 
+    def runs_on(self, device: str) -> bool:
+        """Whether a device is the one that the program runs on."""
+        return checked_device(device) in (self.device, kind_of(self.device))
+
     def check_device(self, device: str) -> None:
         """Raise `ValueError` for a device other than the one that the program runs on."""
-        if checked_device(device) not in (self.device, kind_of(self.device)):
+        if not self.runs_on(device):
             raise ValueError(
                 f"{self.name} runs on {self.device}, where its tensors are; bring what it is given to {device} before"
             )

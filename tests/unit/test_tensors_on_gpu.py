@@ -17,6 +17,7 @@ from cuda_shim import COMPILER
 
 import tenon
 from tenon import nn, optim
+from tenon.dialects.definition.value import TracedValueError
 
 Array = np.ndarray[Any, Any]
 
@@ -107,6 +108,12 @@ def test_made_there() -> None:
     close(tenon.tensor(tenon.full((2,), 3, device="cuda")), np.full(2, 3))
     assert x.new_ones(2, device="cpu").device == "cpu"
     assert tenon.rand(3, device="cuda").device == tenon.randn_like(x).device == "cuda:0"
+    assert tenon.bernoulli(x.new_full((4,), 1.0)).tolist() == 4 * [1.0]
+    assert tenon.normal(x, 1.0).device == tenon.multinomial(x.abs(), 2).device == "cuda:0"
+    there = sys.modules["cupy"].asarray(floats(2, 3))
+    assert tenon.add(x, x, out=there) is there
+    close(tenon.as_tensor(there), 2 * floats(2, 3))
+    assert tenon.from_dlpack(x.to(second())._array, copy=True).device.id == int(second()[-1])
     x.normal_(generator=0)
     close(x, tenon.tensor(np.empty((2, 3), np.float32)).normal_(generator=0))
     assert (tenon.cuda.is_available(), tenon.cuda.current_device()) == (True, 0)
@@ -215,6 +222,7 @@ def test_tensors_of_one_call_are_on_one_device() -> None:
         ):
             call()
     close(there + floats(3), 2 * floats(3))  # arrays and numbers are no tensors
+    close(there * tenon.tensor(2.0), 2 * floats(3))
     close(tenon.jit(lambda a, b: a + b)(there, here), 2 * floats(3))  # programs take copies
     close(tenon.exp(elsewhere), np.exp(floats(3)), second())
     close((elsewhere[1:].clone() + 1).add_(1.0), floats(3)[1:] + 2, second())
@@ -292,6 +300,7 @@ def test_traced_functions_run_where_their_tensors_are() -> None:
         assert increased(increased(given)).device == given.device
         close(given, floats(3) + 2, given.device)
     close(tenon.trace(lambda x: x * 2)(there), 2 * floats(3))
+    close(tenon.trace(lambda x: x + tenon.ones(3, device=x.device))(there), 1 + floats(3))
     with pytest.raises(
         ValueError, match=r"^<lambda> runs on cpu, where its tensors are; bring what it is given to cuda"
     ):
@@ -303,6 +312,44 @@ def test_traced_functions_run_where_their_tensors_are() -> None:
         return x
 
     close(tenon.trace(collatz, symbolic=False)(on_gpu(np.ones(3, np.float32))), collatz(np.ones(3)))
+
+
+def test_functions_read_what_is_around_them() -> None:
+    model, w = nn.Linear(3, 3, seed=0).to("cuda").requires_grad_(), on_gpu(floats(3, 3), requires_grad=True)
+    found: list[Any] = []
+    for transform in (lambda f: f, tenon.checkpoint, tenon.vmap):
+        w.grad = model.weight.grad = None
+        transform(lambda x: tenon.tanh(model(x) @ w))(on_gpu(floats(4, 3))).sum().backward()
+        found.append((w.grad, model.weight.grad))
+    for gradients in found[1:]:
+        for one, other in zip(gradients, found[0], strict=True):
+            close(one, other)
+    still = model.weight.detach()
+    close(tenon.grad(lambda x: tenon.sum(x @ still))(on_gpu(floats(4, 3))), tenon.ones((4, 3)) @ still.cpu().numpy().T)
+    there = sys.modules["cupy"].asarray(floats(3, 3))
+    with pytest.raises(TracedValueError, match="on a GPU is read from around a function that is compiled"):
+        tenon.jit(lambda x: tenon.matmul(x, there))(on_gpu(floats(4, 3)))
+
+
+def test_a_scaler_goes_with_its_losses() -> None:
+    scaler, model = optim.GradScaler(init_scale=4.0, growth_interval=1), nn.Linear(3, 1, seed=0).to("cuda")
+    steps = optim.SGD(lr=0.1).over(model.parameters())
+
+    def step(x: Any) -> None:
+        steps.zero_grad()
+        scaler.scale(model(x).sum()).backward()
+        scaler.step(steps)
+        scaler.update()
+
+    tenon.trace(step)(on_gpu(floats(4, 3)))
+    assert pickle.dumps(scaler.state_dict())
+    assert {type(value) for value in scaler.state_dict().values()} == {np.ndarray}
+    step(on_gpu(floats(4, 3)))
+    assert scaler.get_scale() == 16
+    tenon.trace(step)(on_gpu(floats(4, 3)))
+    model.cpu()
+    step(tenon.tensor(floats(4, 3)))
+    assert scaler.get_scale() == 64
 
 
 def test_a_module_that_is_moved_is_traced_again() -> None:
