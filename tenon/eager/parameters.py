@@ -14,7 +14,7 @@ from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import is_stored, on_host
+from tenon.dialects.support.plain_arrays import is_on_gpu, is_stored, on_host
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import is_traced, run_waiting
 from tenon.eager.recording import Handle, Stored
@@ -55,16 +55,17 @@ class Offered(Parameter):
 
     def numpy(self) -> Array:
         """The elements as a NumPy array that shares the memory."""
-        if self.is_cuda:
-            return super().numpy()
-        run_waiting()
-        self._own_memory().is_exported = True
-        return self._array
+        return super().numpy() if is_on_gpu(self._array) else self._shared()
 
     def __tenon_value__(self) -> Value:
         """The parameter in a function of values that reads it from around: an array, as its module has."""
-        array = self._exported()  # which is held here, too, as what is made for a call alone is not
+        array = self._shared()  # which is held here, too, as what is made for a call alone is not
         return to_value(array)
+
+    def _shared(self) -> Array:
+        run_waiting()
+        self._own_memory().is_exported = True
+        return self._array
 
     @classmethod
     def __tenon_op__(cls, op: type[TensorOp], operands: Sequence[Any], settings: dict[str, Any]) -> Any:

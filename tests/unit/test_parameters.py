@@ -239,6 +239,15 @@ def test_jit_around_a_listed_module_is_not_stale(change: Any, is_named: bool) ->
     np.testing.assert_allclose(frozen(X), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_a_listed_parameter_is_read_by_an_op_of_a_function() -> None:
+    """It is the array of its module there, as it is where the module is called."""
+    model = nn.Linear(3, 2)
+    array, weight = np.array(model.weight), model.weight
+    for function in (lambda x: x * weight), (lambda x: tenon.multiply(x, model.weight)):
+        np.testing.assert_array_equal(tenon.jit(function)(X[:2]), X[:2] * array)
+    np.testing.assert_array_equal(tenon.grad(lambda x: (x * weight).sum())(X[:2]), array)
+
+
 def test_what_is_computed_of_listed_parameters() -> None:
     """It is recorded, as in torch, and the module stays one of arrays to a loop of functions."""
     own, theirs = pair()
