@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import ml_dtypes
 import numpy as np
 
-from tenon.dialects.support.plain_arrays import on_host, plain_array
+from tenon.dialects.support.plain_arrays import host_array
 from tenon.dialects.support.suggestion import attribute_hints
 
 Array = np.ndarray[Any, Any]
@@ -74,7 +74,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[
 def _storable(name: str, value: Any) -> Array:
     if name == "__metadata__":
         raise ValueError("save: an array is called __metadata__, which is what a safetensors file calls its texts")
-    array = plain_array(value.detach() if hasattr(value, "detach") else on_host(value))
+    array = host_array(value)
     array = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
     if array.dtype not in _NAMES:
         raise TypeError(f"{name} has dtype {array.dtype}, which a safetensors file does not have")

@@ -128,6 +128,14 @@ def plain_array(value: Any, where: str = "value") -> np.ndarray[Any, Any]:
     raise TypeError(f"{where} is a {type(value).__name__}: {kind}")
 
 
+def host_array(given: Any) -> np.ndarray[Any, Any]:
+    """The elements of an array of any library, or of a tensor, in the memory of the CPU; see `plain_array`."""
+    held = elements_of(given)
+    if is_on_gpu(held):
+        return on_host(held)
+    return plain_array(given.detach() if hasattr(given, "detach") else given)
+
+
 def _has_meaning(item: Any) -> bool:
     """Whether NumPy should not be asked alone what an item of a list is."""
     return isinstance(item, list | tuple) or not (isinstance(item, _NUMBERS) or type(item) is np.ndarray)

@@ -66,6 +66,8 @@ def _cotangent(kind: type[Any], output: Any, gradient: Any) -> Any:
         array = gradient if is_array else np.array(gradient, output.dtype)
         made = kind._new(output._beside(array))
     check_together("backward", (output, made))
+    if is_on_gpu(output._array) and not is_on_gpu(made._array):
+        made = made._on(output.device)  # a number, which may stand beside what is there
     if (made._array.shape, made._array.dtype) != (output.shape, output.dtype):
         raise ValueError(
             f"the gradient is {made._array.dtype}{list(made._array.shape)} where that of a tensor "

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import tenon
+from tenon.dialects.support.plain_arrays import host_array
 from tenon.nn.module import Array
-from tenon.nn.tree import plain
 
 _NEVER = -1e30
 """The logarithm of a probability of 0, as a number that sums and differences of logarithms can be taken of."""
@@ -27,7 +27,8 @@ def ctc_losses(
 def _lengths(given: Any, batch: int) -> Any:
     if isinstance(given, tenon.Value):
         return tenon.cast(tenon.reshape(given, shape=(batch,)), dtype="i32")
-    return plain(np.asarray(given) if isinstance(given, int | tuple | list) else given).astype(np.int32).reshape(batch)
+    lengths = host_array(np.asarray(given) if isinstance(given, int | tuple | list) else given)
+    return lengths.astype(np.int32).reshape(batch)
 
 
 def _padded(targets: Array, lengths: Array, batch: int) -> Array:

@@ -13,7 +13,7 @@ from weakref import ref
 import numpy as np
 
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import elements_of, is_on_gpu, is_stored, on_host, plain_array
+from tenon.dialects.support.plain_arrays import elements_of, host_array, is_stored
 from tenon.dialects.support.suggestion import did_you_mean
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import is_traced
@@ -361,7 +361,7 @@ def fitting(path: str, own: Array, given: Array) -> Any:
     kind."""
     is_symbol = is_traced() and (isinstance(given, Value) or (isinstance(given, Stored) and given._is_traced))
     own = own if is_traced() else elements_of(own)
-    given = given if is_symbol else plain(given)
+    given = given if is_symbol else host_array(given)
     if given.shape != own.shape:
         raise ValueError(f"{path} has shape {own.shape} in the module and {given.shape} in the state")
     if not np.can_cast(given.dtype, own.dtype, "same_kind"):
@@ -369,11 +369,3 @@ def fitting(path: str, own: Array, given: Array) -> Any:
     if is_symbol:
         return (given if isinstance(given, Value) else given.detach()).astype(own.dtype)
     return brought(np.array(given, dtype=own.dtype), place_of(own))
-
-
-def plain(array: Any) -> np.ndarray[Any, Any]:
-    """The elements of an array or a tensor."""
-    held = elements_of(array)
-    if is_on_gpu(held):
-        return on_host(held)
-    return plain_array(array.detach() if hasattr(array, "detach") else array)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tenon.dialects.support.plain_arrays import host_array
 from tenon.dialects.support.suggestion import attribute_hints
 from tenon.eager.modes import no_grad
 from tenon.eager.tensor import Tensor
 from tenon.nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, Module
-from tenon.nn.tree import Slot, plain
+from tenon.nn.tree import Slot
 from tenon.optim.lr_scheduler import LRScheduler, of_each, on_cosine, on_line
 
 Average = Callable[[Any, Any, Any], Any]
@@ -87,8 +88,8 @@ class AveragedModel(Module):
         if [slot.path for slot in own] != [slot.path for slot in theirs]:
             raise ValueError("update_parameters: the model has other parameters than the one that was averaged")
         with no_grad():
-            averages = [Tensor(plain(slot.value)) for slot in own]
-            given = [Tensor(plain(slot.value)) for slot in theirs]
+            averages = [Tensor(host_array(slot.value)) for slot in own]
+            given = [Tensor(host_array(slot.value)) for slot in theirs]
             if int(self.n_averaged) == 0:
                 averages = given
             else:
@@ -97,7 +98,7 @@ class AveragedModel(Module):
                 _put(slot, average.numpy())
             if not self.use_buffers:
                 for slot, (_, buffer) in zip(_buffers(self.module), model.named_buffers(), strict=True):
-                    _put(slot, np.array(plain(buffer)))
+                    _put(slot, np.array(host_array(buffer)))
             self.n_averaged = np.asarray(self.n_averaged) + 1
 
 
@@ -127,8 +128,8 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     was_training, momenta = model.training, [norm.momentum for norm in norms]
     for norm in norms:
         norm.running_mean, norm.running_var = (
-            np.zeros_like(plain(norm.running_mean)),
-            np.ones_like(plain(norm.running_var)),
+            np.zeros_like(host_array(norm.running_mean)),
+            np.ones_like(host_array(norm.running_var)),
         )
         norm.num_batches_tracked = np.zeros((), np.int64)
         norm.momentum = None

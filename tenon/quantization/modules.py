@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 
 import tenon
+from tenon.dialects.support.plain_arrays import host_array
 from tenon.nn import Conv2d, Linear
 from tenon.nn.hooks import take_over_hooks
 from tenon.nn.module import Array, Module
-from tenon.nn.tree import plain
 from tenon.quantization.functions import (
     fake_quantize,
     integer_conv,
@@ -108,16 +108,16 @@ class _Quantized(Module):
         """For a layer that was trained, with ranges observed. Raises `ValueError` if there are none."""
         made = cls()
         scale, zero_point = layer.input.observer.parameters_found()
-        weight = plain(layer.weight)
+        weight = host_array(layer.weight)
         weight_scale, _ = weight_parameters(weight)
         for name, value in {
             "weight": quantize(weight, weight_scale, 0, axis=0),
             "weight_scale": weight_scale,
-            "bias": None if layer.bias is None else plain(layer.bias).copy(),
+            "bias": None if layer.bias is None else host_array(layer.bias).copy(),
             "input_scale": scale,
             "input_zero_point": zero_point,
         }.items():
-            made.register_buffer(name, None if value is None else np.asarray(plain(value)))
+            made.register_buffer(name, None if value is None else np.asarray(host_array(value)))
         made.settings = layer.settings
         take_over_hooks(layer, made)
         return made.train(layer.training)

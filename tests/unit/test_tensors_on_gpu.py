@@ -191,6 +191,17 @@ def test_gradients_go_from_device_to_device() -> None:
     (x * 2).backward(np.arange(5))
     with pytest.raises(ValueError, match=r"^backward: tensors are on cpu and cuda:0"):
         (x * 2).backward(tenon.tensor(floats(5)))
+    x.grad = None
+    (x * 2).sum().backward(tenon.tensor(3.0))
+    close(x.grad, np.full(5, 6.0, np.float32))
+
+
+def test_saved(tmp_path: Path) -> None:
+    x = on_gpu(floats(5), requires_grad=True)
+    tenon.saving.save(tmp_path / "state", {"w": x, "v": x.detach() * 2})
+    found = tenon.saving.load(tmp_path / "state")
+    np.testing.assert_array_equal(found["w"], floats(5))
+    np.testing.assert_array_equal(found["v"], floats(5) * 2)
 
 
 def test_a_function_whose_gradient_is_python() -> None:
