@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, NoReturn, Self
 
 from xdsl.dialects.builtin import ModuleOp
@@ -37,8 +36,6 @@ from tenon.runtime.lower import lower_module
 from tenon.runtime.memory import Memory
 from tenon.runtime.python_state import collection_paused
 from tenon.runtime.reads.guards import Guards
-
-NO_NUMBERS: Mapping[int, Any] = MappingProxyType({})
 
 
 @dataclass
@@ -216,7 +213,7 @@ class Compiled(NativeCalls):
         return self.device_call_of(*self.signature.parameters.marked(args, kwargs))
 
     def device_call_of(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: Mapping[int, Any] = NO_NUMBERS
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: Mapping[int, Any] | None = None
     ) -> DeviceCall:
         """`device_call` for arguments of which those that are static are in the class `Static`; `numbers` has, by
         position, the arrays for those inputs of the program that are numbers among these."""

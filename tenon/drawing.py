@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.value import TracedValueError, Value
-from tenon.dialects.support.plain_arrays import elements_of, is_on_gpu, on_host
+from tenon.dialects.support.plain_arrays import elements_of, on_host
 from tenon.dialects.types.shapes import check_count, check_sizes
 from tenon.eager.modes import is_traced
 from tenon.eager.tensor import Tensor
-from tenon.runtime.cuda.arrays import place_of
+from tenon.runtime.cuda.arrays import place_among
 from tenon.runtime.cuda.names import checked_device
 from tenon.seeds import Seed, generator_of
 
@@ -98,7 +98,7 @@ def rand_like(x: Any, *, dtype: object = None, generator: Seed = None, requires_
         tuple(x.shape),
         dtype=x.dtype if dtype is None else dtype,
         generator=_known("rand_like", x, generator),
-        device=place_of(elements_of(x)),
+        device=_device_of(x),
         requires_grad=requires_grad,
     )
 
@@ -110,7 +110,7 @@ def randn_like(x: Any, *, dtype: object = None, generator: Seed = None, requires
         tuple(x.shape),
         dtype=x.dtype if dtype is None else dtype,
         generator=given,
-        device=place_of(elements_of(x)),
+        device=_device_of(x),
         requires_grad=requires_grad,
     )
 
@@ -121,20 +121,20 @@ def _known(function: str, x: Any, generator: Seed, instead: str = "random_unifor
     return _generator(function, generator, instead)
 
 
-def _on_host(given: Any) -> np.ndarray[Any, Any]:
-    held = elements_of(given)
-    return on_host(held) if is_on_gpu(held) else np.asarray(given)
+def _numbers(given: Any) -> np.ndarray[Any, Any]:
+    """What a distribution is told, on the host."""
+    return np.asarray(given.cpu() if isinstance(given, Tensor) else on_host(given))
 
 
-def _device_of(*given: Any) -> str:
-    """Where numbers are drawn to for such arguments."""
-    return next((place_of(held) for value in given if is_on_gpu(held := elements_of(value))), "cpu")
+def _device_of(*given: Any) -> str | None:
+    """Where numbers are drawn to for such arguments, where that is a GPU."""
+    return place_among(map(elements_of, given))
 
 
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Seed = None) -> Tensor:
     """Numbers of normal distributions with these means and deviations, broadcast to `size`, if it is given."""
     device = _device_of(mean, std)
-    mean, std = _on_host(mean), _on_host(std)
+    mean, std = _numbers(mean), _numbers(std)
     shape = np.broadcast_shapes(mean.shape, std.shape) if size is None else _shape("normal", (), size)
     drawn = _generator("normal", generator, "random_normal").normal(mean, std, shape)
     return _made(drawn, "f64" if np.float64 in (mean.dtype, std.dtype) and size is None else "f32", device)
@@ -142,7 +142,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Seed
 
 def bernoulli(p: Any, *, generator: Seed = None) -> Tensor:
     """1 with the probability that each element of `p` is, otherwise 0, of its shape and dtype."""
-    device, p = _device_of(p), _on_host(p)
+    device, p = _device_of(p), _numbers(p)
     if p.size and not ((p >= 0) & (p <= 1)).all():
         raise ValueError("tenon.bernoulli: p has an element that is outside of [0, 1]")
     drawn = _generator("bernoulli", generator, "random_bernoulli").random(p.shape)
@@ -156,7 +156,7 @@ def multinomial(weights: Any, num_samples: int, replacement: bool = False, *, ge
     Raises `ValueError` for weights that are negative, not finite or all 0, and for too few of them.
     """
     check_count("tenon.multinomial", "num_samples", num_samples)
-    given = np.asarray(_on_host(weights), np.float64)
+    given = np.asarray(_numbers(weights), np.float64)
     if given.ndim not in (1, 2):
         raise ValueError(f"tenon.multinomial: weights has rank {given.ndim} where 1 or 2 is needed")
     if not np.isfinite(given).all() or (given < 0).any() or (given.sum(-1) <= 0).any():

@@ -107,16 +107,13 @@ def to_value(value: Any, element: Attribute | None = None) -> Value:
     if not isinstance(value, Value) and (stands_for := getattr(type(value), "__tenon_value__", None)) is not None:
         value = stands_for(value)
     if not isinstance(value, Value):
-        # Those on a GPU are inputs of what is traced there, and constants of nothing.
-        point = insertion_point()
-        captured = point.captured(value) if point is not None and is_on_gpu(value) else None
-        array = plain_array(value) if captured is None else value
+        array = value if is_on_gpu(value) else plain_array(value)  # there an input of what is traced, and no constant
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         if element is not None and array.ndim == 0:
             array = array.astype(numpy_dtype(element))
-        if point is not None and captured is None:
-            captured = point.captured(array)
+        point = insertion_point()
+        captured = None if point is None else point.captured(array)
         value = ops.constant(value=array) if captured is None else captured
     if element is not None and value.element_type != element:
         wide = exact(value)

@@ -68,11 +68,9 @@ WIDE_FLOAT = object()
 
 def _with_wide_floats(leaves: list[Any]) -> list[Any]:
     """The leaves of a call, its floats in the class `WideFloat` where one of the others is f64."""
-    if float not in map(type, leaves):
-        return leaves
-    if not any(str(getattr(leaf, "dtype", "")).endswith("float64") for leaf in leaves):
-        return leaves
-    return [WideFloat(leaf) if type(leaf) is float else leaf for leaf in leaves]
+    if float in map(type, leaves) and any(str(getattr(leaf, "dtype", "")).endswith("float64") for leaf in leaves):
+        return [WideFloat(leaf) if type(leaf) is float else leaf for leaf in leaves]
+    return leaves
 
 
 def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
@@ -108,11 +106,12 @@ def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
                 stacklevel=user_stacklevel(),
             )
             array = array.astype(array.dtype.newbyteorder("="))
-        _stored_type(array, name)
+        stored_type(array, name)
     return array
 
 
-def _stored_type(array: Any, name: str) -> Any:
+def stored_type(array: Any, name: str) -> Any:
+    """The element type of an array; raises `TypeError`, which begins with `name`, for one that is not stored."""
     try:
         return element_type(array.dtype)
     except TypeError as error:
@@ -396,5 +395,5 @@ class ShapeDtype:
 def abstract(leaf: Any, name: str = "argument") -> AnyTensor | None:
     """The tensor type that a leaf is traced as, `None` for one that stays as it is."""
     if is_on_gpu(leaf):
-        return tensor_type(tuple(leaf.shape), _stored_type(leaf, name))
+        return tensor_type(tuple(leaf.shape), stored_type(leaf, name))
     return array_type(as_array(leaf, name)) if is_array(leaf) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -12,9 +12,8 @@ import numpy as np
 from tenon.dialects.definition.registry import install_placement
 from tenon.dialects.support.donation import refuse_donated
 from tenon.dialects.support.plain_arrays import elements_of, is_on_gpu, on_host
-from tenon.dialects.types.types import element_type
 from tenon.passes.machine import GPU
-from tenon.runtime.arguments.arguments import as_array
+from tenon.runtime.arguments.arguments import as_array, stored_type
 from tenon.runtime.cuda.device import ArgumentError, DeviceBuffer
 from tenon.runtime.cuda.device_cuda import architecture, cupy_module
 from tenon.runtime.cuda.names import checked_device, kind_of, ordinal_of
@@ -45,10 +44,7 @@ def on_gpu(leaf: Any, where: str) -> Any:
     begins with `where`, for another dtype."""
     array = taken(leaf)
     refuse_donated(array, where)
-    try:
-        element_type(array.dtype)
-    except TypeError as error:
-        raise TypeError(f"{where}: {error}") from None
+    stored_type(array, where)
     return array
 
 
@@ -71,6 +67,11 @@ def _of_its_dtype(array: Any, given: Any) -> Any:
 def place_of(array: Any) -> str:
     """The device that an array of NumPy or CuPy is on."""
     return f"cuda:{array.device.id}" if is_on_gpu(array) else "cpu"
+
+
+def place_among(values: Iterable[Any]) -> str | None:
+    """The GPU that one of some values is on; `None` if none is on one."""
+    return next((place_of(value) for value in values if is_on_gpu(value)), None)
 
 
 def brought(array: Any, device: str) -> Any:

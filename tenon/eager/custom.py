@@ -12,7 +12,7 @@ import numpy as np
 from tenon.dialects.definition.value import TracedValueError, Value
 from tenon.eager.modes import MODE, no_grad
 from tenon.eager.recording import Stored, record
-from tenon.eager.tape import Array, Call, Node, Operand, Saved, Source, type_of
+from tenon.eager.tape import Array, Call, Node, Operand, Saved, Source, not_replayed, type_of
 from tenon.runtime.cuda.arrays import brought, place_of
 
 
@@ -168,11 +168,7 @@ class Function:
         made: list[Any] = [r.detach() if id(r) in taken or r._view is not None else r for r in results]
         places = [i for i, given in enumerate(args) if isinstance(given, Stored)]
         operands: list[Operand] = [(args[i]._source, type_of(args[i]._array)) for i in places]
-        count, news, types = len(args), [r._new for r in made], [type_of(r._array) for r in made]
-        device = place_of(made[0]._array) if made else "cpu"
-
-        def zeros(dtype: Any, shape: Any) -> Any:
-            return brought(np.zeros(shape, dtype), device)
+        count, blanks = len(args), [(r._new, *type_of(r._array), place_of(r._array)) for r in made]
 
         def pull_back(node: Node, gradients: Sequence[Any]) -> list[Any]:
             if node.is_released:
@@ -181,8 +177,8 @@ class Function:
                     "backward(retain_graph=True) the first time"
                 )
             given = [
-                new(zeros(*type_)) if gradient is None and ctx._materializes else gradient
-                for gradient, new, type_ in zip(gradients, news, types, strict=True)
+                new(brought(np.zeros(shape, dtype), device)) if gradient is None and ctx._materializes else gradient
+                for gradient, (new, dtype, shape, device) in zip(gradients, blanks, strict=True)
             ]
             found = cls.backward(_OfCall(ctx, node), *given)
             of_args: Sequence[Any] = tuple(found) if isinstance(found, tuple | list) else (found,)
@@ -195,7 +191,7 @@ class Function:
                 for position, (source, type_) in zip(places, operands, strict=True)
             ]
 
-        record(Call(cls.__name__, object(), _refuse, pull_back=pull_back), operands, made)
+        record(Call(cls.__name__, object(), not_replayed, pull_back=pull_back), operands, made)
         constant = {*map(id, ctx._constant)}
         for given, tensor in zip(results, made, strict=True):
             if id(given) in constant:
@@ -226,10 +222,6 @@ class Function:
                 f"{shape}"
             )
         return gradient if gradient._array.dtype == dtype else gradient.astype(dtype)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
-
-
-def _refuse(values: Sequence[Any]) -> Any:
-    raise AssertionError("what Python finds the gradients of is not part of a program")
 
 
 def once_differentiable(backward: Any) -> Any:

@@ -16,7 +16,7 @@ from tenon.dialects.support.plain_arrays import is_on_gpu, on_host
 from tenon.eager.modes import TRACING, run_waiting
 from tenon.eager.operators import Operators
 from tenon.eager.recording import Stored, is_learned, read_around, record, wants_gradient
-from tenon.eager.tape import Array, Call
+from tenon.eager.tape import Array, Call, not_replayed
 from tenon.runtime.arguments.tree import flatten, unflatten
 from tenon.runtime.cuda.arrays import brought, place_of
 from tenon.runtime.evaluate import find_function
@@ -80,7 +80,7 @@ class Interchange(Operators):
             def back(_: Any, gradients: Sequence[Any]) -> list[Any]:
                 return [None if gradient is None else gradient._on(here) for gradient in gradients]
 
-            call = Call("to", ("to", device), _refuse, pull_back=back)
+            call = Call("to", ("to", device), not_replayed, pull_back=back)
             record(call, [(self._source, (self.dtype, self.shape))], (made,))
         return made
 
@@ -249,7 +249,3 @@ def _edges(items: Any, shown: Callable[[Any], Any]) -> list[Any]:
 
 def _array_of(tensor: Any) -> Array:
     return tensor.numpy()
-
-
-def _refuse(values: Any) -> Any:
-    raise AssertionError("what goes from one device to another is part of no program")

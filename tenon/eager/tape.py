@@ -352,6 +352,11 @@ class PythonResult(Result):
     __slots__ = ()
 
 
+def not_replayed(values: Sequence[Any]) -> Any:
+    """The `apply` of calls whose gradients Python finds, which are made again by nobody."""
+    raise AssertionError("what Python finds the gradients of is not part of a program")
+
+
 def forget(node: Node) -> None:
     """Let a new node keep of large arrays only those that the gradient needs, where that is known."""
     needed = node.call.needed.get(node.signature) if node.call.needed and node.has_large() else None

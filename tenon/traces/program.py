@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from tenon.dialects.support.donation import is_donated, refuse_donated
 from tenon.dialects.support.forking import cached_property
-from tenon.dialects.support.plain_arrays import copied, device_for, elements_of, is_on_gpu, is_stored
+from tenon.dialects.support.plain_arrays import copied, elements_of, is_on_gpu, is_stored
 from tenon.dialects.support.user_place import user_place
 from tenon.dialects.types.types import array_type
 from tenon.eager.modes import MODE
@@ -26,6 +26,7 @@ from tenon.eager.tensor import UsedGradient
 from tenon.runtime.arguments.arguments import WideFloat
 from tenon.runtime.arguments.tree import flatten, paths
 from tenon.runtime.cuda.arrays import as_data
+from tenon.runtime.cuda.names import kind_of
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.python_state import collection_paused
 from tenon.runtime.reads.guards import Names
@@ -56,8 +57,8 @@ class Program:
         """What keeps the identities of arguments."""
         self.used = UsedGradient(name)
         self.inputs = _inputs(reads, leaves)
-        self.device = device_for([given.leaf for given in self.inputs])
         session = Session(name, reads, self.inputs)
+        self.device = kind_of(session.device)
         self.plan = Plan(session, keep_grad)
         captures = Seen(_SMALL)
         self.module = self._traced(session, call, leaves, captures)

@@ -18,7 +18,7 @@ import numpy as np
 
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import is_on_gpu, is_stored
+from tenon.dialects.support.plain_arrays import is_stored
 from tenon.eager.changes import is_private, sharing
 from tenon.eager.modes import TRACING
 from tenon.eager.parameters import adopt
@@ -27,7 +27,7 @@ from tenon.eager.tape import Call, Leaf, Source
 from tenon.eager.tensor import UsedGradient
 from tenon.eager.views import Link, View
 from tenon.runtime.arguments.arguments import WideFloat
-from tenon.runtime.cuda.arrays import place_of
+from tenon.runtime.cuda.arrays import place_among
 from tenon.runtime.cuda.names import checked_device, kind_of
 from tenon.runtime.reads.places import Place
 from tenon.runtime.tracing.watch import watch
@@ -118,7 +118,7 @@ class Session:
     @property
     def device(self) -> str:
         """Where the program runs: on the GPU that an input is on, or the CPU."""
-        return next((place_of(given.leaf) for given in self.inputs if is_on_gpu(given.leaf)), "cpu")
+        return place_among(given.leaf for given in self.inputs) or "cpu"
 
     def runs_on(self, device: str) -> bool:
         """Whether a device is the one that the program runs on."""
