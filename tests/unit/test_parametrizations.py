@@ -15,7 +15,7 @@ import torch
 
 import tenon
 from tenon import nn, optim
-from tenon.nn.tree import plain
+from tenon.dialects.support.plain_arrays import host_array
 from tenon.nn.utils import parametrizations, parametrize
 
 GENERATOR = np.random.default_rng(0)
@@ -131,12 +131,12 @@ def test_own_parametrizations(is_learned: bool) -> None:
     assert parametrize.type_before_parametrizations(layer) is nn.Linear
     assert sorted(name for name, _ in layer.named_arrays()) == ["bias", "parametrizations.weight.original"]
     symmetric = np.triu(before) + np.triu(before, 1).T
-    np.testing.assert_array_equal(np.asarray(plain(layer.weight)), symmetric)
+    np.testing.assert_array_equal(np.asarray(host_array(layer.weight)), symmetric)
     parametrize.register_parametrization(layer, "weight", Doubled())
-    np.testing.assert_array_equal(plain(layer.weight), 2 * symmetric)
+    np.testing.assert_array_equal(host_array(layer.weight), 2 * symmetric)
     parametrize.remove_parametrizations(layer, "weight")
     assert type(layer) is nn.Linear
-    np.testing.assert_array_equal(plain(layer.weight), 2 * symmetric)
+    np.testing.assert_array_equal(host_array(layer.weight), 2 * symmetric)
     assert list(layer.state_dict()) == ["bias", "weight"]
     assert (type(layer.weight) is nn.Parameter) == is_learned
 
@@ -157,11 +157,11 @@ def test_assignments_and_what_is_left() -> None:
     layer.weight = np.full((2, 2), 5.0, np.float32)
     np.testing.assert_allclose(layer.parametrizations.weight.original.detach(), np.log(np.full((2, 2), 5.0)), rtol=1e-6)
     parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
-    np.testing.assert_allclose(plain(layer.weight), np.log(np.full((2, 2), 5.0)), rtol=1e-6)
+    np.testing.assert_allclose(host_array(layer.weight), np.log(np.full((2, 2), 5.0)), rtol=1e-6)
     assert known is not layer.weight
 
     layer = nn.utils.weight_norm(nn.Linear(2, 3))
-    weight = plain(layer.weight)
+    weight = host_array(layer.weight)
     nn.utils.remove_weight_norm(layer)
     assert list(layer.state_dict()) == ["bias", "weight"]
     np.testing.assert_array_equal(layer.weight, weight)
