@@ -28,7 +28,7 @@ from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.ops.contract.one_program import install_compiler
 from tenon.dialects.support.bounded_cache import BoundedCache
-from tenon.dialects.support.plain_arrays import device_for, elements_of, is_on_gpu, put
+from tenon.dialects.support.plain_arrays import as_stored, device_for, elements_of, is_on_gpu, put
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import AnyTensor, array_type, element_of, i64, numpy_dtype, shape_of, tensor_type
@@ -266,8 +266,7 @@ class ArrayFunction(NativeCalls):
             return self._run(args, kwargs, out)
         found, structure = flatten(self(*args, **kwargs))
         for target, array in zip(leaves_of(self.op.name, out, structure), found, strict=True):
-            held = elements_of(array)
-            _write(f"{self.op.name}: out", target, held if is_on_gpu(held) else np.asarray(array))
+            _write(f"{self.op.name}: out", target, as_stored(elements_of(array)))
         return out
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any = None) -> Any:

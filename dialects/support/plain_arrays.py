@@ -65,6 +65,11 @@ def is_stored(value: Any) -> bool:
     return type(value) is np.ndarray or is_on_gpu(value)
 
 
+def as_stored(value: Any) -> Any:
+    """A number or an array as one of those kinds: an array on a GPU as it is, all else in the memory of the CPU."""
+    return value if is_on_gpu(value) else np.asarray(value)
+
+
 def on_host(value: Any) -> Any:
     """A copy in the memory of the CPU of a CuPy array; other values as they are."""
     return value.get() if is_on_gpu(value) and hasattr(value, "get") else value

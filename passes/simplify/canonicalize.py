@@ -114,7 +114,7 @@ class Canonicalizer:
             except OverflowError:
                 # xDSL folds scalar arithmetic in double precision and fails where the result does not fit its type
                 # (patch 19 of `dialects/upstream`).
-                rewriter.has_done_action = False
+                rewriter = self._rewriter(op)
                 continue
             if rewriter.has_done_action:
                 return _name(rewrite)

@@ -15,7 +15,7 @@ from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import Value, insertion_point
-from tenon.dialects.support.plain_arrays import copied, is_on_gpu, on_host
+from tenon.dialects.support.plain_arrays import as_stored, copied, is_on_gpu, on_host
 from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.eager.backward import is_differentiable
 from tenon.eager.calls import call_function
@@ -255,9 +255,7 @@ class Tensor(Familiar):
         where = f"{function.op.name}: out"
         if isinstance(result, tuple):
             raise TypeError(f"{where} is one tensor where there are {len(result)} results")
-        made = (
-            result if isinstance(result, Stored) else Tensor._new(result if is_on_gpu(result) else np.asarray(result))
-        )
+        made = result if isinstance(result, Stored) else Tensor._new(as_stored(result))
         array = made._array
         if (array.dtype, array.shape) != (self.dtype, self.shape):
             raise ValueError(

@@ -13,7 +13,7 @@ import numpy as np
 
 from tenon.dialects.definition.registry import watch_generation
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.support.plain_arrays import is_on_gpu, on_host
+from tenon.dialects.support.plain_arrays import as_stored, on_host
 from tenon.eager.recording import Stored, call_of
 from tenon.eager.tape import Array, Call
 
@@ -147,7 +147,7 @@ def read_key(key: Any) -> Key:
                 entries.append("array")
                 arrays.append(array)
                 continue
-            array = array if is_on_gpu(array) else np.asarray(array)
+            array = as_stored(array)
             if array.dtype == bool:
                 if not array.ndim:
                     raise IndexError("a single truth value is an index alone, and not beside others")

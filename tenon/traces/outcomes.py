@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import is_on_gpu, put
+from tenon.dialects.support.plain_arrays import as_stored, put
 from tenon.dialects.support.user_place import shown
 from tenon.eager.changes import is_private, sharing
 from tenon.eager.modes import run_waiting
@@ -215,7 +215,7 @@ def looked_at(tensor: Any, links: Sequence[Link]) -> Any:
 
 def new_tensor(array: Any, requires_grad: bool) -> Tensor:
     """A tensor of an array of a program."""
-    made = Tensor._new(array if is_on_gpu(array) else np.asarray(array))
+    made = Tensor._new(as_stored(array))
     return made.requires_grad_() if requires_grad else made
 
 
@@ -229,7 +229,7 @@ def change(target: Any, array: Any, line: Line) -> None:
     memory = target._memory
     if array is not target._array:
         if is_private(target):
-            target._array, target._memory, memory = array if is_on_gpu(array) else np.asarray(array), None, None
+            target._array, target._memory, memory = as_stored(array), None, None
         else:
             put(target._array, array)
     if memory is not None:
