@@ -30,6 +30,9 @@ def grad(
     `grad` of no tensor changes. With `create_graph`, the gradients can be differentiated. Raises `RuntimeError` for an
     input that the outputs do not depend on, unless `allow_unused`, which gives `None` for it, or `materialize_grads`,
     which gives zeros.
+
+    Hooks of `inputs` are called, and what they return is the gradient, unless that goes on from there to others of
+    `inputs`: then these get what the hooks return, and the gradient is the one before, as PyTorch has it.
     """
     if not only_inputs:
         raise ValueError("grad: only_inputs=False would change grad of others as well; call backward()")
@@ -46,6 +49,7 @@ def grad(
         frozenset([source for source in sources if source is not None]),
         retain=retain_graph,
         recorded=create_graph,
+        captured=True,
     )
     gradients = tuple([found.get(source) for source in sources if source is not None])
     for position, gradient in enumerate(gradients):

@@ -93,8 +93,19 @@ def kept(tensor: Stored, others: Sequence[Any]) -> Stored:
     if is_private(tensor) or not wants_gradient((tensor, *others)):
         return tensor
     copy = tensor._new(tensor._array if tensor._is_traced else copied(tensor._array))
-    copy._source = tensor._source
+    copy._source = _unhooked(tensor)._source
     return copy
+
+
+def _unhooked(tensor: Stored) -> Stored:
+    """`tensor`, which is about to be changed, or another one like it if it is a view with hooks: these get the gradient
+    of what is computed of it, and not of the base, where its change goes on."""
+    view: View | None = tensor._view
+    if view is None or tensor._source is None or not tensor._source.has_hooks:
+        return tensor
+    made = tensor._new(tensor._array)
+    note(view.call(), (view.base,), made)
+    return made
 
 
 def is_private(tensor: Stored) -> bool:
@@ -148,7 +159,7 @@ def write(
 ) -> None:
     """Change elements of `tensor` by `store`, which `call` describes; its first operand is the tensor as it was."""
     refuse_leaf(tensor, operands, name)
-    noted = as_operands(operands) if wants_gradient(operands) else None
+    noted = as_operands([_unhooked(tensor), *operands[1:]]) if wants_gradient(operands) else None
     if tensor._is_traced or any(isinstance(given, Stored) and given._is_traced for given in operands):
         TRACING.session.write(tensor, call(), operands)
     else:
@@ -169,6 +180,14 @@ def settle(tensor: Stored, call: Callable[[], Call], operands: Sequence[Operand]
         return
     record(call(), operands, (tensor,))
     together = sharing(tensor)
+    _settle_views(tensor, together)
+    for held in together:
+        if held._keeps_grad is not None and held._source is not None:
+            held._keeps_grad.move(held._source)
+
+
+def _settle_views(tensor: Stored, together: Sequence[Any]) -> None:
+    """Give a base, and the views of it, sources for what is in their memory since one of them was changed."""
     if len(together) == 1:
         return
     view: View | None = tensor._view

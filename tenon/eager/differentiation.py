@@ -26,8 +26,10 @@ def differentiate(
     *,
     retain: bool | None = None,
     recorded: bool = False,
+    captured: bool = False,
 ) -> dict[Source, Any]:
-    """The gradients of `outputs` with respect to leaves, or what is `wanted`, as tensors."""
+    """The gradients of `outputs` with respect to leaves, or what is `wanted`, as tensors; before or after hooks, if
+    `captured`, as `gradients_of` says."""
     roots: list[Source] = []
     for output in outputs:
         if output._source is None:
@@ -51,7 +53,8 @@ def differentiate(
     known = ends_of_known if is_known else None
     how = Gradients(_pull_recorded if recorded else pulled_back, lambda a, b: a + b, hooked, known, recorded)
     with (enable_grad if recorded else no_grad)():
-        return gradients_of(roots, given, how, wanted, retain=recorded if retain is None else retain)
+        is_retained = recorded if retain is None else retain
+        return gradients_of(roots, given, how, wanted, retain=is_retained, captured=captured)
 
 
 def _cotangent(kind: type[Any], output: Any, gradient: Any) -> Any:

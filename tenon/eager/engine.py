@@ -37,19 +37,26 @@ def gradients_of(
     *,
     retain: bool,
     by_calls: bool = False,
+    captured: bool = False,
 ) -> dict[Source, G]:
-    """The gradients with respect to leaves, or to what is `wanted`, after their hooks; `by_calls`, by a program for
-    each call.
+    """The gradients with respect to leaves, or to what is `wanted`, after their hooks; before these where they go on to
+    others that are wanted, if `captured`; `by_calls`, by a program for each call.
 
     Unless they are to be retained, the arrays of the calls on the way are let go; if there is an error, they are not.
     """
-    nodes, hooked = _on_the_way(roots)
+    nodes, leading, hooked = _ways(roots, wanted)
     meetings = frozenset[Source]() if by_calls else _meetings(roots, nodes, hooked)
     stops = hooked | meetings | (wanted or frozenset())
     at_once = None if by_calls or meetings else how.known
-    leading = nodes if wanted is None else _leading_to(wanted, nodes)
     pending: dict[Source, G] = {}
     passed: dict[Source, G] = {}
+
+    def taken(source: Source) -> G:
+        # nothing is added to this gradient any more
+        found = pending.pop(source)
+        changed = how.hooked(source, found) if wanted is None or source in stops else found
+        passed[source] = found if captured and source.node in leading else changed
+        return changed
 
     def collect(found: Iterable[tuple[Source, G | None]]) -> None:
         for end, gradient in found:
@@ -70,24 +77,35 @@ def gradients_of(
         # What is computed last comes first: nothing is added to its gradient any more.
         source = max(pending, key=lambda source: -1 if source.node is None else source.node.number)
         node = source.node
+        starts = [source] if node is None else _results(node, pending)
+        given = [taken(start) for start in starts]
         if node in leading and node.call.pull_back is not None:
-            of_results: list[G | None] = [None] * node.count
-            for result in [known for known in pending if known.node is node]:
-                passed[result] = of_results[result.index] = how.hooked(result, pending.pop(result))
-            found = zip(node.sources, node.call.pull_back(node, of_results), strict=True)
-            collect([(operand, gradient) for operand, gradient in found if operand is not None])
-            continue
-        starts = [source] if node is None else [other for other in pending if other.node is node]
-        gradients = [how.hooked(start, pending.pop(start)) for start in starts]
-        passed.update(zip(starts, gradients, strict=True))
-        if node is not None:
-            go_on(starts, gradients)
+            collect(_found_by_python(node, starts, given))
+        elif node is not None:
+            go_on(starts, given)
     if not retain:
         for node in nodes:
             node.release()
     if wanted is None:
         return {source: gradient for source, gradient in passed.items() if source.node is None}
-    return {source: gradient for source, gradient in passed.items() if source in stops}
+    return {source: gradient for source, gradient in passed.items() if source in wanted}
+
+
+def _found_by_python(
+    node: Node, results: Sequence[Source], gradients: Sequence[G]
+) -> Iterable[tuple[Source, G | None]]:
+    """Gradients of the operands of a call from those of its results, as `pull_back` of the call finds them."""
+    assert node.call.pull_back is not None
+    of_results: list[G | None] = [None] * node.count
+    for result, gradient in zip(results, gradients, strict=True):
+        of_results[result.index] = gradient
+    found = zip(node.sources, node.call.pull_back(node, of_results), strict=True)
+    return [(operand, gradient) for operand, gradient in found if operand is not None]
+
+
+def _results(node: Node, pending: Iterable[Source]) -> list[Source]:
+    """The sources among those that are `pending` that a call gave, in its order."""
+    return sorted([source for source in pending if source.node is node], key=lambda source: source.index)
 
 
 def _ends_of(
@@ -111,6 +129,17 @@ def _operands_of(starts: Sequence[Source]) -> set[Source]:
     """What the calls that gave `starts` were given, which gradients go on to."""
     nodes = {start.node for start in starts}
     return {operand for node in nodes if node is not None for operand in node.sources if operand is not None}
+
+
+def _ways(roots: Sequence[Source], wanted: Set[Source] | None) -> tuple[set[Node], set[Node], set[Source]]:
+    """The calls that `roots` depend on, those among them that depend on what is wanted, and the sources that
+    `_on_the_way` finds, as far as they are on the way to that: hooks of others are not called."""
+    nodes, hooked = _on_the_way(roots)
+    if wanted is None:
+        return nodes, nodes, hooked
+    leading = _leading_to(wanted, nodes)
+    reached = leading.union([source.node for source in wanted if source.node is not None])
+    return nodes, leading, {source for source in hooked if source in wanted or source.node in reached}
 
 
 def _leading_to(wanted: Set[Source], nodes: set[Node]) -> set[Node]:

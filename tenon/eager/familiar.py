@@ -1,4 +1,5 @@
-"""What programs for PyTorch ask of tensors that traced values have not: their memory, and numbers drawn into them."""
+"""What programs for PyTorch ask of tensors that traced values have not: their memory, hooks on their gradients, and
+numbers drawn into them."""
 
 # pyright: reportPrivateUsage=false
 
@@ -6,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Self
+from weakref import ref
 
 import numpy as np
 
 from tenon.eager.modes import no_grad
 from tenon.eager.parts import Parts
+from tenon.eager.recording import Handle
 from tenon.seeds import Seed, generator_of
 
 
@@ -35,6 +38,11 @@ class Familiar(Parts):
         raise NotImplementedError
 
     @property
+    def is_leaf(self) -> bool:
+        """Whether the tensor was not computed by a call that is recorded."""
+        return self._source is None or self._source.node is None
+
+    @property
     def grad_fn(self) -> Any:
         """The recorded call that the tensor was computed by; `None` for one that was not, or is not recorded."""
         source = self._source
@@ -52,6 +60,38 @@ class Familiar(Parts):
     def is_contiguous(self) -> bool:
         """Whether the elements lie in row-major order."""
         return bool(self._laid.flags.c_contiguous)
+
+    # --- hooks ------------------------------------------------------------------------------------
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> Handle:
+        """Have `hook` called with the gradient whenever one is found; what it returns, if anything, takes its place.
+
+        `remove()` of the result ends that.
+        """
+        if self._source is None:
+            raise RuntimeError("a hook is registered on a tensor that requires no gradient")
+        return Handle(self._source, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> Handle:
+        """Have `hook` called with this tensor, a leaf, whenever `backward` has added a gradient to `grad`."""
+        if self._source is None or not self.is_leaf:
+            what = "a tensor that requires no gradient" if self._source is None else "one that was computed"
+            raise RuntimeError(f"a hook after the accumulation of a gradient is registered on {what}")
+        return Handle.after(self._source, hook)
+
+    def retain_grad(self) -> None:
+        """Have `backward` keep the gradient of this tensor in `grad` even though it was computed."""
+        if self._source is None:
+            raise RuntimeError("retain_grad is called on a tensor that requires no gradient")
+        if not self.is_leaf and self._keeps_grad is None:
+            kept = ref(self)
+
+            def keep(gradient: Any) -> None:
+                tensor = kept()
+                if tensor is not None:
+                    tensor._grad = gradient if tensor._grad is None else tensor._grad + gradient
+
+            self._keeps_grad = Handle.keeping(self._source, keep)
 
     # --- in place ---------------------------------------------------------------------------------
 

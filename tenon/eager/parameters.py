@@ -53,6 +53,9 @@ class Offered(Parameter):
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Handle:
         return adopt(self).register_hook(hook)
 
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Handle:
+        return adopt(self).register_post_accumulate_grad_hook(hook)
+
     def numpy(self) -> Array:
         """The elements as a NumPy array that shares the memory."""
         return super().numpy() if is_on_gpu(self._array) else self._shared()

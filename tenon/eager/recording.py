@@ -43,7 +43,9 @@ from tenon.runtime.tracing.trace import Captures, TracingPoint
 
 _CALLS: BoundedCache[Call] = BoundedCache(4096)
 _NUMBERS = {bool, int, float}
-_HOOKS = count()
+_BEFORE, _KEEPING, _AFTER = 0, 1 << 61, 1 << 62
+"""From which numbers on hooks replace gradients, keep them, and are called when they have been added to `grad`."""
+_HOOKS = {first: count(first) for first in (_BEFORE, _KEEPING, _AFTER)}
 
 
 class Around(Captures):
@@ -100,7 +102,7 @@ class Stored:
     __slots__ = ("__weakref__", "_array", "_grad", "_keeps_grad", "_memory", "_source", "_view")
     _array: Array
     _grad: Any
-    _keeps_grad: bool | None
+    _keeps_grad: Handle | None
     _memory: Memory | None
     _source: Source | None
     _view: Any
@@ -275,10 +277,26 @@ def record(call: Call, operands: Sequence[Operand], results: Sequence[Stored], k
 class Handle:
     """A registered hook; `remove()` takes it away."""
 
-    def __init__(self, source: Source, hook: Callable[[Any], Any]) -> None:
-        self._hooks, self._number, self._is_of_leaf = source.hooks, next(_HOOKS), source.node is None
+    def __init__(self, source: Source, hook: Callable[[Any], Any], first: int = _BEFORE) -> None:
+        self._hooks, self._number, self._is_of_leaf = source.hooks, next(_HOOKS[first]), source.node is None
         self._hooks[self._number] = hook
         CHANGES_OF_HOOKS[0] += self._is_of_leaf
+
+    @classmethod
+    def keeping(cls, source: Source, hook: Callable[[Any], Any]) -> Handle:
+        """The registered hook that keeps a gradient as all others leave it."""
+        return cls(source, hook, _KEEPING)
+
+    @classmethod
+    def after(cls, leaf: Source, hook: Callable[[Any], Any]) -> Handle:
+        """A hook that `called_after` calls with a tensor."""
+        return cls(leaf, hook, _AFTER)
+
+    def move(self, source: Source) -> None:
+        """Have the hook called for another value of its tensor."""
+        self._hooks, hook = source.hooks, self._hooks.pop(self._number, None)
+        if hook is not None:
+            self._hooks[self._number] = hook
 
     def remove(self) -> None:
         """Have the hook called no more."""
@@ -296,7 +314,9 @@ def hooked(source: Source, gradient: Any) -> Any:
     """A gradient as the hooks of its source leave it."""
     if not source.has_hooks:  # asking for them would make a dict, and native code leaves tapes with hooks to Python
         return gradient
-    for hook in [*source.hooks.values()]:
+    for number, hook in sorted(source.hooks.items()):
+        if number >= _AFTER:
+            break
         changed = hook(gradient)
         if changed is None:
             continue
@@ -308,3 +328,13 @@ def hooked(source: Source, gradient: Any) -> Any:
             )
         gradient = changed
     return gradient
+
+
+def called_after(source: Source, tensor: Any) -> None:
+    """Call the hooks of a leaf that are called with its tensor when a gradient has been added to `grad`."""
+    if source.has_hooks:
+        for number, hook in sorted(source.hooks.items()):
+            if number >= _AFTER and hook(tensor) is not None:
+                raise TypeError(
+                    "a hook that is called after a gradient was accumulated gives something, where None is needed"
+                )

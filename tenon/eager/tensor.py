@@ -25,7 +25,16 @@ from tenon.eager.familiar import Familiar
 from tenon.eager.known_tapes import backward_of_known
 from tenon.eager.modes import TRACING, WAITING
 from tenon.eager.operators import run
-from tenon.eager.recording import Handle, Stored, as_operands, check_together, op_call, record, wants_gradient
+from tenon.eager.recording import (
+    Handle,
+    Stored,
+    as_operands,
+    called_after,
+    check_together,
+    op_call,
+    record,
+    wants_gradient,
+)
 from tenon.eager.tape import LARGE, NUMBERS, Array, Leaf, Memory, Node, Result, forget
 from tenon.eager.views import View
 from tenon.runtime.arguments.arguments import as_array
@@ -95,11 +104,6 @@ class Tensor(Familiar):
         return self
 
     @property
-    def is_leaf(self) -> bool:
-        """Whether the tensor was not computed by a call that is recorded."""
-        return self._source is None or self._source.node is None
-
-    @property
     def grad(self) -> Tensor | None:
         """The sum of the gradients that `backward` has found for the tensor."""
         if type(self._grad) is UsedGradient:
@@ -152,32 +156,9 @@ class Tensor(Familiar):
         sources = {tensor._source for tensor in wanted if tensor._source is not None}
         given = None if gradient is None else (gradient,)
         found = differentiate((self,), given, sources, retain=retain, recorded=recorded)
-        made = [(t, found[t._source]) for t in wanted if t._source is not None and t._source in found]
+        # where `retain_grad` was called, its hook has kept the gradient
+        made = [(t, found[t._source]) for t in wanted if t._keeps_grad is None and t._source in found]
         give_gradients([(t, new if t.grad is None else t.grad + new) for t, new in made])
-
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Handle:
-        """Have `hook` called with the gradient whenever one is found; what it returns, if anything, takes its place.
-
-        `remove()` of the result ends that.
-        """
-        if self._source is None:
-            raise RuntimeError("a hook is registered on a tensor that requires no gradient")
-        return Handle(self._source, hook)
-
-    def retain_grad(self) -> None:
-        """Have `backward` keep the gradient of this tensor in `grad` even though it was computed."""
-        if self._source is None:
-            raise RuntimeError("retain_grad is called on a tensor that requires no gradient")
-        if not self.is_leaf and not self._keeps_grad:
-            self._keeps_grad = True
-            kept = ref(self)
-
-            def keep(gradient: Tensor) -> None:
-                tensor = kept()
-                if tensor is not None:
-                    tensor._grad = gradient if tensor._grad is None else tensor._grad + gradient
-
-            Handle(self._source, keep)
 
     def detach(self) -> Tensor:
         """A tensor with the same memory that gradients do not go through."""
@@ -296,6 +277,9 @@ def give_gradients(made: Sequence[tuple[Tensor, Any]]) -> None:
         for tensor, gradient in before:
             tensor._grad = gradient
         raise
+    for tensor, _ in made:
+        if tensor._source is not None:
+            called_after(tensor._source, tensor)
 
 
 class Parameter(Tensor):
