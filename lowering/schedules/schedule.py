@@ -6,7 +6,8 @@ Before: the buffered stage. After: the same, with fewer loops where operands are
 op that has the attribute already is left alone. With `record`, what a tuning record says of kernels of the same
 structure on `processor` counts instead of the rule (see `tuning_record`).
 
-Kernels of many short rows get columns in place of these first (`short_rows`).
+Kernels of many short rows get columns in place of these first (`short_rows`), and what lies across rows is copied to
+where it lies along them (`rows_across`).
 Statements that share loops with a contraction run in strips (`strips`). Others that share loops look at their own loops
 first; where vectors along a shared loop are better for the kernel as a whole, all take that one, or those that are
 computed once per row do (`row_values`). A statement alone has
@@ -37,6 +38,7 @@ from tenon.lowering.schedules.packing import with_near_windows, with_next_rows, 
 from tenon.lowering.schedules.rest import with_rest
 from tenon.lowering.schedules.row_values import decide_row_values
 from tenon.lowering.schedules.rows import in_row_blocks, with_pieces_ahead
+from tenon.lowering.schedules.rows_across import LEAST_GAIN, rows_across, with_tiles_across
 from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.lowering.schedules.short_rows import short_rows
 from tenon.lowering.schedules.strips import decide_strips, write_strips
@@ -124,64 +126,76 @@ def prepare_kernel(function: func.FuncOp, machine: Machine) -> Kernel:
     where these are slower and each statement can have lanes along rows then. What the kernel is now."""
     before = collapse_loops(function) or read_kernel(function)
     kernel = without_padding(before)
-    buffers = short_rows(kernel, machine) if machine.vector_bits != 0 and kernel is before else ()
-    if not buffers:
+    if machine.vector_bits == 0 or kernel is not before:
         return kernel
-    values: dict[SSAValue, SSAValue] = {}
-    trial = function.clone(values)
-    turn_rows(read_kernel(trial), [values[buffer] for buffer in buffers])
-    turned = read_without_padding(trial)
-    shared = shared_loops(turned)
-    if any(map(is_contraction, turned.statements)):
-        strips = decide_strips(turned, shared, machine)
-        suits = strips is not None and None not in strips[0]
+    if buffers := short_rows(kernel, machine):
+        trial = _turned(kernel, buffers)
+        shared = shared_loops(trial)
+        if any(map(is_contraction, trial.statements)):
+            strips = decide_strips(trial, shared, machine)
+            suits = strips is not None and None not in strips[0]
+        else:
+            suits = any(_decide_along(trial, shared, loop, machine) for loop in shared)
+    elif buffers := rows_across(kernel):
+        trial = _turned(kernel, buffers)
+        suits = _decide_loops(trial, machine)[-1] * LEAST_GAIN < _decide_loops(kernel, machine)[-1]
     else:
-        suits = any(_decide_along(turned, shared, loop, machine) for loop in shared)
-    if suits:
-        function.detach_region(function.body)
-        function.add_region(trial.detach_region(trial.body))
-        return replace(turned, function=function)
-    return kernel
+        return kernel
+    if not suits:
+        return kernel
+    function.detach_region(function.body)
+    function.add_region(trial.function.detach_region(trial.function.body))
+    return replace(trial, function=function)
+
+
+def _turned(kernel: Kernel, buffers: Sequence[SSAValue]) -> Kernel:
+    """A clone of a kernel with the last two dimensions of `buffers` exchanged."""
+    values: dict[SSAValue, SSAValue] = {}
+    trial = kernel.function.clone(values)
+    turn_rows(read_kernel(trial), [values[buffer] for buffer in buffers])
+    return read_without_padding(trial)
 
 
 def decide(kernel: Kernel, machine: Machine) -> tuple[list[Schedule | None], list[int] | None]:
     """A schedule for each statement, or None where scalars are as good; and the lengths of strips, where they are more
     than what the schedules say."""
-    schedules, strips = _decide_loops(kernel, machine)
+    schedules, strips, _ = _decide_loops(kernel, machine)
     pairs = zip(kernel.statements, schedules, strict=True)
     return [schedule and with_pieces_ahead(statement, schedule, machine) for statement, schedule in pairs], strips
 
 
-def _decide_loops(kernel: Kernel, machine: Machine) -> tuple[list[Schedule | None], list[int] | None]:
-    """The same, but for what single rows fetch ahead."""
+def _decide_loops(kernel: Kernel, machine: Machine) -> tuple[list[Schedule | None], list[int] | None, float]:
+    """The same, but for what single rows fetch ahead, and what it costs, where no strips are for products."""
     shared, statements = shared_loops(kernel), kernel.statements
     if not shared:
-        return [_decide_alone(statement, machine) for statement in statements], None
+        decisions = [_decide_alone(statement, machine) for statement in statements]
+        return [schedule for schedule, _ in decisions], None, sum(cost for _, cost in decisions)
     decision = decide_strips(kernel, shared, machine)
     if decision is not None:
-        return decision
+        return *decision, 0.0
     own = [
         decide_tile(statement, [loop for loop in range(len(statement.extents)) if loop not in used], machine)
         for statement, used in ((s, {known[number] for known in shared}) for number, s in enumerate(statements))
     ]
-    best = own
+    best = own = with_tiles_across(kernel, shared, own, machine)
     for loop in shared:
         along = _decide_along(kernel, shared, loop, machine)
         if along is not None and sum(cost for _, cost in along) < sum(cost for _, cost in best):
             best = along
+    total = sum(cost for _, cost in best)
     if best is own and (mixed := decide_row_values(kernel, shared, [schedule for schedule, _ in own], machine)):
-        return mixed, None
-    return [schedule for schedule, _ in best], None
+        return mixed, None, total
+    return [schedule for schedule, _ in best], None, total
 
 
-def _decide_alone(statement: Statement, machine: Machine) -> Schedule | None:
-    """A register tile and what pays around it: blocks of rows, panels, and rows that are fetched ahead."""
-    tile, _ = decide_tile(statement, range(len(statement.extents)), machine, panels=True)
+def _decide_alone(statement: Statement, machine: Machine) -> tuple[Schedule | None, float]:
+    """A register tile, and what pays around it (blocks of rows, panels, rows that are fetched ahead); what it costs."""
+    tile, cost = decide_tile(statement, range(len(statement.extents)), machine, panels=True)
     if tile is None:
-        return None
+        return None, cost
     blocked = with_panels(statement, in_row_blocks(statement, tile, machine), machine)
     blocked = with_near_windows(statement, blocked, machine)
-    return with_next_rows(statement, with_rest(statement, blocked, machine), machine)
+    return with_next_rows(statement, with_rest(statement, blocked, machine), machine), cost
 
 
 def _decide_along(

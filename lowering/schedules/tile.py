@@ -100,7 +100,7 @@ def decide_tile(
         return (with_columns(statement, turned, None, machine) if panels else turned), cost
     rows, cost = _decide_whole_rows(statement, loops, machine) if jam else (None, work)
     if chosen is None:
-        tile, other = _decide_transposed(statement, loops, machine)
+        tile, other = decide_transposed(statement, loops, machine)
         return (rows, cost) if cost < other else (tile, other)
     if rows is not None and cost < work / lanes:
         return rows, cost
@@ -155,7 +155,7 @@ def _decide_matrices(
     return None
 
 
-def _decide_transposed(statement: Statement, loops: Collection[int], machine: Machine) -> tuple[Schedule | None, float]:
+def decide_transposed(statement: Statement, loops: Collection[int], machine: Machine) -> tuple[Schedule | None, float]:
     """The best schedule for inputs that have unit stride along another loop than the outputs, and what it costs."""
     work = float(prod(map(estimate, statement.extents)))
     lanes, chosen = 1.0, None
