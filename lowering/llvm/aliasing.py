@@ -9,11 +9,11 @@ argument other than those of `main`, the result of control flow) may overlap wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp, SymbolRefAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp, SymbolRefAttr, i8
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.dialects.memref import AllocaOp, AllocOp, GetGlobalOp, ViewOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -25,6 +25,14 @@ from tenon.passes.machine import ALIGNMENT
 
 _KEEPS_START = frozenset({"memref.cast", "memref.collapse_shape", "memref.expand_shape", "memref.assume_alignment"})
 _MOVES = frozenset({"memref.reinterpret_cast", "memref.subview"})
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The buffer that an argument is the start of, and how its address is aligned."""
+
+    buffer: object
+    alignment: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +66,13 @@ class PointerFacts:
 def pointer_facts(module: ModuleOp, entries: Sequence[FuncOp]) -> dict[tuple[str, int], PointerFacts]:
     """The facts for each pointer argument of each function that is called, by function name and argument number;
     `entries` are called from outside."""
-    roots = {argument: root for entry in entries for argument, root in _roots_of_arguments(entry).items()}
+    passed = {argument: root for entry in entries for argument, root in _passed_roots(entry).items()}
     facts: dict[tuple[str, int], PointerFacts] = {}
     functions = [function for function in module.ops if isinstance(function, FuncOp)]
     inputs = {function.sym_name.data: _only_read(function) for function in functions}
     for function in functions:
         for op in ops_of(function, CallOp) if function.body.blocks else ():
-            _add_call(facts, op, roots, inputs.get(op.callee.root_reference.data, 0))
+            _add_call(facts, op, passed, inputs.get(op.callee.root_reference.data, 0))
     return facts
 
 
@@ -90,12 +98,12 @@ def _reachable_bytes(memref_type: MemRefType) -> int:
 
 
 def _add_call(
-    facts: dict[tuple[str, int], PointerFacts], call: CallOp, roots: dict[SSAValue, object], inputs: int
+    facts: dict[tuple[str, int], PointerFacts], call: CallOp, passed: Mapping[SSAValue, Root], inputs: int
 ) -> None:
     """Add what `call` promises of the arguments of a function that only reads the first `inputs` of them."""
     callee: SymbolRefAttr = call.callee
     memories = {
-        number: memory_of(operand, roots)
+        number: memory_of(operand, passed)
         for number, operand in enumerate(call.operands)
         if isinstance(operand.type, MemRefType)
     }
@@ -111,44 +119,49 @@ def _add_call(
         known.alignment = gcd(known.alignment, memory.alignment)
 
 
-def _roots_of_arguments(entry: FuncOp) -> dict[SSAValue, object]:
-    """The buffer behind each argument of an entry: its number, or that of the input that is donated to it."""
+def _passed_roots(entry: FuncOp) -> dict[SSAValue, Root]:
+    """The buffer behind each argument of an entry: its own, or that of the input that is donated to it.
+
+    The last one may be the arena.
+    """
     arguments = entry.body.block.args
-    roots: dict[SSAValue, object] = {argument: argument.index for argument in arguments}
+    owners = {argument: argument.index for argument in arguments}
     donations, inputs = entry.attributes.get("donations"), entry.attributes.get("num_inputs")
     if isinstance(donations, DenseArrayBase) and isinstance(inputs, IntegerAttr):
         for output, donor in enumerate(donations.get_values()):
             if donor >= 0:
-                roots[arguments[inputs.value.data + output]] = int(donor)
+                owners[arguments[inputs.value.data + output]] = int(donor)
+    roots: dict[SSAValue, Root] = {}
+    for argument, owner in owners.items():
+        if isinstance(argument.type, MemRefType):
+            element = argument.type.element_type
+            is_arena = argument is arguments[-1] and element == i8
+            roots[argument] = Root(owner, ALIGNMENT if is_arena else element_bytes(element))
     return roots
 
 
-def memory_of(value: SSAValue, roots: dict[SSAValue, object]) -> Memory:
-    """The memory that a memref value can reach, as far as it can be traced."""
+def memory_of(value: SSAValue, passed: Mapping[SSAValue, Root]) -> Memory:
+    """The memory that a memref value can reach, as far as it can be traced to a buffer that is `passed` or made."""
     assert isinstance(value.type, MemRefType)
     natural = element_bytes(value.type.element_type)
     owner = value.owner
+    if value in passed:
+        return Memory(passed[value].buffer, 0, buffer_bytes(value.type), passed[value].alignment)
     if isinstance(value, BlockArgument):
-        is_arena = value in roots and value.type.element_type.name == "integer_type" and _is_last_argument(value)
-        size = buffer_bytes(value.type) if value in roots else 1
-        return Memory(roots.get(value), 0, size, ALIGNMENT if is_arena else natural)
+        return Memory(None, 0, 1, natural)
     assert isinstance(owner, Operation)
     if isinstance(owner, ViewOp):
-        return _memory_of_view(owner, memory_of(owner.source, roots), natural)
+        return _memory_of_view(owner, memory_of(owner.source, passed), natural)
     if owner.name in _KEEPS_START:
-        return memory_of(owner.operands[0], roots)
+        return memory_of(owner.operands[0], passed)
     if owner.name in _MOVES:
-        source = memory_of(owner.operands[0], roots)
+        source = memory_of(owner.operands[0], passed)
         return Memory(source.root, source.start, source.end, gcd(source.alignment, natural))
     if isinstance(owner, GetGlobalOp):
         return Memory(owner.name_.root_reference.data, 0, buffer_bytes(value.type), ALIGNMENT)
     if isinstance(owner, AllocOp | AllocaOp):
         return Memory(owner, 0, buffer_bytes(value.type), ALIGNMENT)
     return Memory(None, 0, 1, natural)
-
-
-def _is_last_argument(argument: BlockArgument) -> bool:
-    return argument.index == len(argument.block.args) - 1
 
 
 def _memory_of_view(view: ViewOp, source: Memory, natural: int) -> Memory:

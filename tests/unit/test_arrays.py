@@ -65,6 +65,26 @@ def test_any_rank_and_no_elements(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(total, x.sum(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "int64", "float16", "float32", "float64"])
+def test_arrays_that_begin_one_element_behind_a_cache_line(dtype: str) -> None:
+    """No more is known of where arguments and results begin; chunks of threads know no more either."""
+
+    def begins_behind_a_line(rows: int, columns: int) -> Array:
+        memory = np.zeros(rows * columns * np.dtype(dtype).itemsize + 128, np.uint8)
+        start = -memory.ctypes.data % 64 + np.dtype(dtype).itemsize
+        return memory[start : start + memory.size - 128].view(dtype).reshape(rows, columns)
+
+    x, out = begins_behind_a_line(50_000, 3), begins_behind_a_line(50_000, 3)
+    x[...] = np.arange(x.size).reshape(x.shape) % 100
+    least = np.asarray(50, dtype)
+    assert tenon.jit(tenon.maximum)(x, least, out=out) is out
+    np.testing.assert_array_equal(out, np.maximum(x, least))
+    lowest = np.empty(3, dtype)
+    tenon.jit(lambda x, y: (tenon.minimum(x, y), tenon.min(x, axis=0)))(x, least, out=(out, lowest))
+    np.testing.assert_array_equal(out, np.minimum(x, least))
+    np.testing.assert_array_equal(lowest, x.min(axis=0))
+
+
 def test_the_other_byte_order_is_converted_with_a_message() -> None:
     x = floats(3)
     swapped = x.astype(x.dtype.newbyteorder())

@@ -457,6 +457,34 @@ module {
     ]
 
 
+def test_the_last_argument_of_a_kernel_is_no_arena():
+    """A result of integers that its chunks see in another shape begins where the caller's memory does."""
+    text = """
+module {
+  func.func @main(%x: memref<8x8xi32>, %o: memref<8x8xi32>, %arena: memref<0xi8>)
+      attributes {num_inputs = 1 : i64, num_outputs = 1 : i64} {
+    func.call @kernel_0(%x, %o) : (memref<8x8xi32>, memref<8x8xi32>) -> ()
+    func.return
+  }
+  func.func private @kernel_0(%x: memref<8x8xi32>, %o: memref<8x8xi32>) attributes {kernel, num_inputs = 1 : i64} {
+    %c0 = arith.constant 0 : index
+    %c8 = arith.constant 8 : index
+    %c64 = arith.constant 64 : index
+    %flat = memref.collapse_shape %o [[0 : i64, 1 : i64]] : memref<8x8xi32> into memref<64xi32>
+    "scf.parallel"(%c0, %c64, %c8) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+    ^bb0(%i: index):
+      %v = memref.load %x[%c0, %c0] : memref<8x8xi32>
+      memref.store %v, %flat[%i] : memref<64xi32>
+      scf.reduce
+    }) {threads} : (index, index, index) -> ()
+    func.return
+  }
+}
+"""
+    header = next(line for line in emit_llvm(parse(text)).splitlines() if "_chunk" in line and "define" in line)
+    assert header.count("ptr noalias align 4 ") == 2
+
+
 def test_donated_buffers_may_overlap():
     text = """
 module {
