@@ -119,6 +119,21 @@ class CudaExecutable:
             _finish_for_all_streams()
         return made
 
+    def standing(self, ordinal: int, program: CudaProgram, arrays: Mapping[int, Any]) -> Mapping[int, DeviceBuffer]:
+        """Arrays on a device as inputs of the program there, by position, as they are at each call. Raises
+        `OtherwiseError` for one that would be copied."""
+        from tenon.runtime.cuda.arrays import received
+
+        described = program.program.inputs
+        made: dict[int, DeviceBuffer] = {}
+        for position, array in arrays.items():
+            is_there = int(array.device.id) == ordinal
+            buffer = received(array, *described[position], position, self.name) if is_there else None
+            if buffer is None or buffer.owner is not array:
+                raise OtherwiseError("an array is not used where it is")
+            made[position] = buffer
+        return made
+
     def _run(
         self, ordinal: int, arrays: Sequence[Any], outputs: Sequence[Any] | None, frozen: FrozenArrays | None
     ) -> list[Any]:

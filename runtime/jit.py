@@ -266,7 +266,7 @@ class JitFunction(NativeCalls):
         donated = self.parameters.donations(structure) if self.parameters.donated else ()
         flags = self._frozen.flags(structure) if self._frozen is not NONE else ()
         others = [leaf for leaf, type_ in zip(leaves, types_, strict=True) if type_ is None]
-        reading = Reading(self.function, others, structure)
+        reading = Reading(self.function, others, structure, on_gpu=kind_of(self.device) != "cpu")
         traced = trace(
             *(self.parameters.call, structure, leaves, types_, names, donated, flags, reading.captures),
             orders=orders,
@@ -285,12 +285,16 @@ class JitFunction(NativeCalls):
             held = {i: array for i, (flag, array) in enumerate(zip(kept, arrays, strict=True)) if flag}
         if self._schedule:
             write_schedule(traced.module, self._schedule)
-        return Traced(traced.module, traced.result, self.device, self.name, signature, held, reading.guards())
+        given = signature, held, reading.guards(), tuple(reading.captures.arrays)
+        return Traced(traced.module, traced.result, self.device, self.name, *given)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The tensor IR for arguments like these (arrays or `ShapeDtype`); nothing is compiled."""
+        call = args, kwargs
         args, kwargs = self._frozen.joined(self.name, args, kwargs)
         leaves, structure = self.parameters.take_apart(args, kwargs)
+        if (other := self.for_data(map(elements_of, leaves))) is not self:
+            return other.trace(*call[0], **call[1])
         given = {i: found for i, x in enumerate(leaves) if isinstance(x, ShapeDtype) and (found := x.sizes())}
         leaves = [x.placeholder() if isinstance(x, ShapeDtype) else elements_of(x) for x in leaves]
         sizes = LeafSizes(given) if given else None

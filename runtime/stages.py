@@ -51,6 +51,8 @@ class _Uncompiled:
     """The arrays that are the same at every call, by their positions among the data."""
     guards: Guards | None = None
     """What must be as it was when the function was traced."""
+    captured: Sequence[Any] = ()
+    """Arrays on a GPU that the function reads from around it: inputs behind the arguments."""
 
     def __str__(self) -> str:
         return str(self.module)
@@ -59,7 +61,7 @@ class _Uncompiled:
         """Compile, or take the machine code from the disk cache."""
         made = executable(self.module, self.device, self.name)
         prepared = held_once(made.prepare(self.frozen)) if self.frozen else None
-        given = self.signature, self.frozen, prepared, self.guards
+        given = self.signature, self.frozen, prepared, self.guards, self.captured
         return Compiled(self.result, self.device, self.name, made, *given)
 
 
@@ -70,7 +72,8 @@ class Traced(_Uncompiled):
         """Lower to loop IR."""
         with collection_paused():
             module = lower_module(self.module.clone(), self.device, self.name)
-        return Lowered(module, self.result, self.device, self.name, self.signature, self.frozen, self.guards)
+        given = self.signature, self.frozen, self.guards, self.captured
+        return Lowered(module, self.result, self.device, self.name, *given)
 
 
 class Lowered(_Uncompiled):
@@ -99,6 +102,8 @@ class Compiled(NativeCalls):
     """What was computed once from the frozen arrays."""
     guards: Guards | None = None
     """What must be as it was when the function was traced."""
+    captured: Sequence[Any] = ()
+    """Arrays on a GPU that are inputs behind the arguments, as they are at each call."""
 
     def __str__(self) -> str:
         return self.executable.ir
@@ -224,27 +229,33 @@ class Compiled(NativeCalls):
         ordinal, program, held = made.ready(self.prepared or ())
         if numbers:
             held = {**held, **made.constants(ordinal, program, numbers)}
+        if self.captured:
+            first = len(made.interface.inputs) - len(self.captured)
+            held = {**held, **made.standing(ordinal, program, dict(enumerate(self.captured, first)))}
         structure = flatten((args, kwargs))[1]
         given = args, kwargs, structure, self.result, ordinal, program, held
         return device_call(*given, holds, made.interface.donations, self._donated, self.prepared)
 
     def launch(self, arrays: Sequence[Any], out: Any = None) -> Any:
         """The result for the data of a call that fits the signature; errors about sizes name its arguments."""
+        given = [*arrays, *self.captured]
         try:
             if out is None:
-                results = self.executable.run(arrays, None, self.prepared)
+                results = self.executable.run(given, None, self.prepared)
                 if (donated := self._donated) is not None:
                     results = donated.given_away(results, arrays, user_place())
                 return unflatten(self.result, results)
             kind = self.executable.memory_kind if isinstance(self.executable, CudaExecutable) else None
-            outputs = given_outputs(self.name, out, self.result, self.interface, arrays, kind)
-            self.executable.run(arrays, outputs, self.prepared)
+            outputs = given_outputs(self.name, out, self.result, self.interface, given, kind)
+            self.executable.run(given, outputs, self.prepared)
             return out
         except ArgumentError as error:
             if self.signature is None:
                 raise
-            name = (*self.signature.names, *paths(self.result, "out"))[error.position]
-            raise ArgumentError(error.position, error.problem, f"{self.name}: argument {name}") from None
+            names = [f"argument {name}" for name in self.signature.names]
+            names += ["an array that it reads from around it"] * len(self.captured)
+            names += [f"argument {name}" for name in paths(self.result, "out")]
+            raise ArgumentError(error.position, error.problem, f"{self.name}: {names[error.position]}") from None
         except OverwrittenError as error:
             if (donated := self._donated) is not None:
                 donated.lost(arrays, error.positions, user_place())
@@ -262,8 +273,9 @@ class Compiled(NativeCalls):
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Launch on a flat list of arrays; raises `TypeError` when they do not fit the interface."""
         expected = self.interface.inputs
-        if len(arrays) != len(expected):
-            raise TypeError(f"{self.name}: {len(arrays)} arrays are given where {len(expected)} are needed")
+        if len(arrays) != (count := len(expected) - len(self.captured)):
+            raise TypeError(f"{self.name}: {len(arrays)} arrays are given where {count} are needed")
+        arrays = [*arrays, *self.captured]
         for position, (array, (shape, dtype)) in enumerate(zip(arrays, expected, strict=True)):
             if not _fits(tuple(array.shape), shape) or array.dtype != numpy_dtype(element_type(dtype)):
                 given = f"{array.dtype}{list(array.shape)}"

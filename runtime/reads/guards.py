@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.support.plain_arrays import copied, is_on_gpu
 from tenon.runtime.call.entry_words import Guard
 from tenon.runtime.call.layout import Load, Test
 from tenon.runtime.reads.places import GONE, MISSING, Place, made_of
@@ -105,6 +106,12 @@ class Guards:
             return
         guard = guard_at(place, Test.bits, kept, array, index=kept.itemsize)
         self.add(name, f"{of(same_array)}({found}, {of(kept)})", guard if array.flags.c_contiguous else None)
+
+    def add_array_on_gpu(self, place: Place | None, array: Any) -> None:
+        """Have an array on a GPU with the elements that it has now."""
+        of = self._names.of
+        found, name = (of(array), "an array") if place is None else (self._names.read(place), place.name)
+        self.add(name, f"{of(same_on_gpu)}({found}, {of(copied(array))})", None)
 
     def finish(self) -> None:
         """Make one function of all checks."""
@@ -216,3 +223,14 @@ def same_array(now: Any, before: np.ndarray[Any, Any]) -> bool:
     if now.nbytes < 1 << 12 or bits is None or now.dtype.hasobject:
         return now.tobytes() == before.tobytes()
     return bool(np.array_equal(now.view(bits), before.view(bits)))
+
+
+def same_on_gpu(now: Any, before: Any) -> bool:
+    """Whether an array on a GPU has the elements that it had, bit by bit; waits for the GPU."""
+    if not is_on_gpu(now) or now.dtype != before.dtype or now.shape != before.shape:
+        return False
+    bits = _BITS.get(now.itemsize)
+    if bits is None or now.device.id != before.device.id:
+        return same_array(now.get(), before.get())
+    with now.device:
+        return bool((now.view(bits) == before.view(bits)).all())

@@ -24,15 +24,17 @@ from tenon.runtime.reads.seen import Seen
 class Reading:
     """One trace of `function`, with what it may read."""
 
-    def __init__(self, function: Callable[..., Any], leaves: Sequence[Any], structure: Structure) -> None:
-        """`leaves` are those arguments that are no data."""
+    def __init__(
+        self, function: Callable[..., Any], leaves: Sequence[Any], structure: Structure, *, on_gpu: bool
+    ) -> None:
+        """`leaves` are those arguments that are no data; `on_gpu` says where the program runs."""
         self._reads = reads = Reads()
         reads.add_structure(structure)
         objects = [leaf.value if isinstance(leaf, Static) else leaf for leaf in leaves]
         found_in(reads, function, [(value, "an argument") for value in objects])
         self._kept = {id(array): array if is_fixed(array) else array.copy() for _, array in reads.arrays}
         self._collections = [copy(content_of(collection)) for collection in reads.collections]
-        self.captures = Seen()
+        self.captures = Seen(on_gpu=on_gpu)
         """What the trace must be given."""
 
     def guards(self) -> Guards | None:
@@ -67,5 +69,15 @@ class Reading:
         for array, elements in self.captures.foreign:
             if id(array) not in kept and same_array(array, elements):
                 guards.add_array(None, array, elements)
+        for place, array in self._read_on_gpu():
+            guards.add_array_on_gpu(place, array)
         guards.finish()
         return guards if guards else None
+
+    def _read_on_gpu(self) -> list[tuple[Place | None, Any]]:
+        """The arrays on a GPU whose elements count as they were: all but those that are inputs of the program. Where an
+        input is none of these, nor a view of one, it was computed while the function was traced, from any of them."""
+        found, inputs = self._reads.on_gpu, self.captures.arrays
+        is_known = all(id(array) in found or id(getattr(array, "base", None)) in found for array in inputs)
+        own = {id(array) for array in inputs} if is_known else set[int]()
+        return [read for number, read in found.items() if number not in own]

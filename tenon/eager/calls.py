@@ -83,7 +83,8 @@ def call_function(
         new = [m for m, array in zip(made, found, strict=True) if id(array) not in own]
         operands = [noted[i] for i in data]
         types = [array_type_of(type_of(saved)) for _, saved in operands]
-        record(_call(function, arrays, structure, data, types), operands, new)
+        call, captured = _call(function, arrays, structure, data, types)
+        record(call, [*operands, *as_operands(captured)], new)
     return unflatten(shape, made)
 
 
@@ -157,10 +158,12 @@ class _Keeping:
     data: tuple[int, ...]
     """The leaves that are arrays."""
     guards: Guards | None
+    captured: Sequence[Any]
+    """Arrays on a GPU that the function reads from around it."""
 
     def run(self, program: Program, kind: type[Any], noted: Sequence[Operand]) -> Any:
         """The results, as tensors that are on the tape."""
-        operands = [noted[i] for i in self.data]
+        operands = [*[noted[i] for i in self.data], *as_operands(self.captured)]
         found = program.launch(*[saved.array for _, saved in operands if isinstance(saved, Saved)])
         made = [kind._new(array) for array in found[: program.given]]
         record(program.call, operands, made, found[program.given :])
@@ -175,8 +178,8 @@ class _Recorded:
 
     def __init__(self) -> None:
         self.keeping = Programs[_Keeping](64)
-        self.calls: BoundedCache[tuple[Call, Guards | None]] = BoundedCache(64)
-        """Calls, with what must be there for them to hold."""
+        self.calls: BoundedCache[tuple[Call, Guards | None, Sequence[Any]]] = BoundedCache(64)
+        """Calls, with what must be there for them to hold, and their operands behind the arguments."""
 
 
 def _recorded(function: JitFunction) -> _Recorded:
@@ -212,34 +215,37 @@ def _keeping(
         function.parameters.signature(*function.parameters.take_apart(*_arguments(function, structure, arrays)))
         with _LOCK:
             kept.say_why(function.name, key)
-            made, result, guards = _traced(function, arrays, structure, data, [type_ for _, type_ in types])
-            program = program_of(function.name, made, [has_source for has_source, _ in types], function.device)
-            found = kept.add(function.name, key, _Keeping(program, result, tuple(data), guards))
+            made, result, guards, captured = _traced(function, arrays, structure, data, [type_ for _, type_ in types])
+            wanted = [*[has_source for has_source, _ in types], *[False] * len(captured)]
+            program = program_of(function.name, made, wanted, function.device)
+            found = kept.add(function.name, key, _Keeping(program, result, tuple(data), guards, captured))
     return found
 
 
 def _call(
     function: JitFunction, arrays: Sequence[Any], structure: Structure, data: Sequence[int], types: Sequence[Type]
-) -> Call:
-    """What was called, as it was traced now: what the function reads besides its arguments counts as it is."""
+) -> tuple[Call, Sequence[Any]]:
+    """What was called, as it was traced now, and its operands behind the arguments: what the function reads besides
+    these counts as it is."""
     others = tuple([_key_of(leaf) for i, leaf in enumerate(arrays) if i not in data])
     kinds = tuple([type(arrays[i]) for i in data])
     key = (structure, others, tuple(types), kinds, autocast_element(), generation())
-    known, guards = _recorded(function).calls.get(key) or (None, None)
+    known, guards, captured = _recorded(function).calls.get(key) or (None, None, ())
     if known is not None and (guards is None or guards.hold()):
-        return known
-    module, _, guards = _traced(function, arrays, structure, data, types)
+        return known, captured
+    module, _, guards, captured = _traced(function, arrays, structure, data, types)
     call = call_of(getattr(function, "__name__", "function"), ("inlined", digest(module)), inlined(module))
-    _recorded(function).calls[key] = call, guards
-    return call
+    _recorded(function).calls[key] = call, guards, captured
+    return call, captured
 
 
 def _traced(
     function: JitFunction, arrays: Sequence[Any], structure: Structure, data: Sequence[int], types: Sequence[Type]
-) -> tuple[ModuleOp, Structure, Guards | None]:
+) -> tuple[ModuleOp, Structure, Guards | None, Sequence[Any]]:
     """The function as IR, of those leaves that are data, the structure of its result, and what must hold for that: what
-    it reads besides is constant in it."""
-    reading = Reading(function, [leaf for i, leaf in enumerate(arrays) if i not in data], structure)
+    it reads besides is constant in it, but for arrays on a GPU, which are operands behind the arguments."""
+    others = [leaf for i, leaf in enumerate(arrays) if i not in data]
+    reading = Reading(function, others, structure, on_gpu=function.device != "cpu")
 
     def on_values(*values: Value) -> Any:
         leaves = [*arrays]
@@ -250,4 +256,4 @@ def _traced(
         return function(*args, **kwargs)
 
     made = trace_types(on_values, types, captures=reading.captures, is_for_later=True)
-    return made.module, made.result, reading.guards()
+    return made.module, made.result, reading.guards(), tuple(reading.captures.arrays)

@@ -60,7 +60,7 @@ class Program:
         session = Session(name, reads, self.inputs)
         self.device = kind_of(session.device)
         self.plan = Plan(session, keep_grad)
-        captures = Seen(_SMALL)
+        captures = Seen(_SMALL, on_gpu=self.device != "cpu")
         self.module = self._traced(session, call, leaves, captures)
         self._check_record()
         self.guards = _guards(reads, self.inputs, session, captures.foreign)

@@ -283,6 +283,9 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # as CuPy has it
         given = values.on_host if isinstance(values, ndarray) else lambda: values
         self.machine.stream().submit(lambda: np.copyto(target.on_host(), given(), casting="unsafe"))
 
+    def all(self) -> Any:
+        return self.get().all()
+
     def reshape(self, *shape: Any) -> ndarray:
         seen = self.on_host().reshape(*shape)
         if np.shares_memory(seen, self.on_host()) or not seen.size:
