@@ -18,6 +18,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from tenon.dialects.support.plain_arrays import elements_of, host_array, is_stored
 from tenon.dialects.upstream.module_parser import ModuleParser
 from tenon.eager.recording import Stored
 from tenon.lowering.pipeline import run_passes
@@ -49,12 +50,12 @@ def write_program(path: str | Path, program: Program, args: Any, kwargs: Any) ->
         else:
             name = _unique(given.name, arrays)
             value = given.place.get() if given.place is not None else given.tensor
-            arrays[name] = value._array if isinstance(value, Stored) else np.asarray(value)
+            arrays[name] = host_array(elements_of(value))
             states[id(given)] = name
             inputs.append({"state": name})
     for number, array in enumerate(program.captured):
         name = _unique(f"array.{number}", arrays)
-        arrays[name] = array
+        arrays[name] = host_array(array)
         inputs.append({"state": name})
     function = {
         "name": program.name,
@@ -74,15 +75,17 @@ def write_traced(path: str | Path, traced: Traced) -> None:
     structure: Structure = traced.signature.key[0]
     main = main_function(traced.module)
     numbers = iter(range(len(main.body.block.args)))
+    count = len(main.body.block.args) - len(traced.captured)
+    arrays = {f"array.{number}": host_array(array) for number, array in enumerate(traced.captured)}
     function = {
         "name": traced.name,
         "arguments": _structure(structure, numbers),
-        "inputs": [{"argument": number} for number in range(len(main.body.block.args))],
+        "inputs": [*[{"argument": number} for number in range(count)], *[{"state": name} for name in arrays]],
         "changes": [],
         "result": _structure(traced.result, iter(range(traced.result.size)), "output"),
         "tensors": False,
     }
-    _write(path, traced.module, function, {})
+    _write(path, traced.module, function, arrays)
 
 
 def _write(path: str | Path, module: ModuleOp, function: dict[str, Any], arrays: Mapping[str, Any]) -> None:
@@ -92,12 +95,13 @@ def _write(path: str | Path, module: ModuleOp, function: dict[str, Any], arrays:
     write_arrays(path, arrays, {**texts, _DIGEST: _digest(texts, arrays)})
 
 
-def load(path: str | Path) -> LoadedFunction:
+def load(path: str | Path, device: str | None = None) -> LoadedFunction:
     """The function that `save` of a traced one has written to a file: with its tensors, in `state`, which it changes as
     the saved one did.
 
-    Raises `ValueError` for a file that is none of a function, is damaged, or is of a newer version than this Tenon
-    reads.
+    It runs on `device` (`"cpu"`, `"cuda"`, `"cuda:1"`), wherever it was saved; without one, on the GPU that an argument
+    is on, or on the CPU. Raises `ValueError` for a file that is none of a function, is damaged, or is of a newer
+    version than this Tenon reads.
     """
     arrays, texts = read_arrays(path)
     if _VERSION not in texts:
@@ -119,7 +123,8 @@ def load(path: str | Path) -> LoadedFunction:
         run_passes(context, module, ["name-sizes"])
     except (ParseError, VerifyException) as error:
         raise ValueError(f"{path}: {error}") from None
-    return LoadedFunction(module, content.function, {name: np.array(array) for name, array in arrays.items()}, version)
+    state = {name: np.array(array) for name, array in arrays.items()}
+    return LoadedFunction(module, content.function, state, version, device)
 
 
 def _digest(texts: Mapping[str, str], arrays: Mapping[str, Any]) -> str:
@@ -217,7 +222,7 @@ def _described(tree: Any, leaves: list[Any]) -> Any:
         if isinstance(value, tuple | list | dict):
             return _node(value, described, "argument")
         leaves.append(value)
-        if isinstance(value, Stored | np.ndarray) or type(value) is float:
+        if isinstance(value, Stored) or is_stored(value) or type(value) is float:
             return {"argument": len(leaves) - 1}
         return _node(value, described, "argument")
 

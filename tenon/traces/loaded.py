@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.promotion import is_weak
 from tenon.dialects.definition.value import insertion_point
-from tenon.dialects.support.forking import cached_property
+from tenon.dialects.support.plain_arrays import elements_of, is_on_gpu
 from tenon.dialects.support.user_place import user_place
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import Size
@@ -23,19 +23,31 @@ from tenon.eager.recording import Stored, as_operands, record, wants_gradient
 from tenon.eager.residuals import inlined
 from tenon.eager.tape import Call
 from tenon.eager.tensor import Tensor
-from tenon.passes.named_shapes import declared_shapes
-from tenon.runtime.arguments.arguments import as_array
-from tenon.runtime.arguments.interface import main_function
+from tenon.passes.named_shapes import bind_sizes, declared_shapes
+from tenon.runtime.arguments.interface import Interface, main_function
 from tenon.runtime.arguments.tree import tell_by_identity
+from tenon.runtime.cuda.arrays import as_data, brought, place_among, place_of
+from tenon.runtime.cuda.names import checked_device, kind_of
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.stages import run_flat
 from tenon.traces.outcomes import change
 
 
 class LoadedFunction:
-    """What `tenon.load` gives: called like the function that was saved, for arguments of the same shapes and dtypes."""
+    """What `tenon.load` gives: called like the function that was saved, for arguments of the same shapes and dtypes.
 
-    def __init__(self, module: ModuleOp, function: Mapping[str, Any], state: Mapping[str, Any], version: int) -> None:
+    It runs on the device that it was loaded for, or else on the GPU that some argument or its state is on, or on the
+    CPU. Its state goes there, once, and stays there; arguments from elsewhere are copied at each call.
+    """
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        function: Mapping[str, Any],
+        state: Mapping[str, Any],
+        version: int,
+        device: str | None = None,
+    ) -> None:
         self.version = version
         """That of the format of the file, before upgrades."""
         self.name = self.__name__ = str(function["name"])
@@ -48,10 +60,39 @@ class LoadedFunction:
         self._types = [(named or shape_of(t) or (), numpy_dtype(element_of(t))) for t, named in declared]
         self._apply = inlined(module)
         self._call = Call(self.name, (self.name, id(module)), self._apply)
+        self._executables: dict[Any, Executable] = {}
+        self._device: str | None = None
+        if device is not None:
+            self.to(device)
 
-    @cached_property
-    def _executable(self) -> Executable:
-        return executable(self._module, "cpu", self.name)
+    @property
+    def device(self) -> str:
+        """Where calls without an argument on a GPU run."""
+        return self._device or self._place(())
+
+    def to(self, device: str) -> Self:
+        """Have the state on a device, and run there: the function itself, which is given back."""
+        self._device = checked_device(device, f"{self.name}: ")
+        for tensor in self.state.values():
+            tensor.convert_(device=device)
+        return self
+
+    def _place(self, operands: Sequence[Any]) -> str:
+        """The device that a call runs on."""
+        held = [elements_of(operand) for operand in (*self.state.values(), *operands)]
+        return self._device or place_among(held) or "cpu"
+
+    def _executable(self, device: str, arrays: Sequence[Any]) -> Executable:
+        """What runs there; on a GPU for the sizes of the arrays."""
+        is_sized = kind_of(device) != "cpu" and any(isinstance(n, Size) for shape, _ in self._types for n in shape)
+        key = device, tuple([array.shape for array in arrays]) if is_sized else None
+        known = self._executables.get(key)
+        if known is None:
+            module = self._module
+            if is_sized:
+                module = bind_sizes(module, Interface.of_tensors(module).bind([array.shape for array in arrays]))
+            known = self._executables[key] = executable(module, device, self.name)
+        return known
 
     @property
     def ir(self) -> str:
@@ -85,11 +126,21 @@ class LoadedFunction:
         return self._built(self._function["result"], outputs, given)
 
     def _at_once(self, operands: Sequence[Any]) -> list[Any]:
+        given = [
+            v if isinstance(v, Stored) or type(v) is float else as_data(v, f"{self.name}: input {number}")
+            for number, v in enumerate(operands)
+        ]
+        place = self._place(given)
+        if place != "cpu":
+            for tensor in self.state.values():
+                tensor.convert_(device=place)
+            given = [v._on(place) if isinstance(v, Stored) else v for v in given]
+        operands = given
         arrays = [self._array(operand, number) for number, operand in enumerate(operands)]
         # A number by itself would be recorded as narrow as numbers count beside tensors; the program takes it as saved.
         as_taken = [a if type(v) is float else v for a, v in zip(arrays, operands, strict=True)]
         noted = as_operands(as_taken) if wants_gradient(operands) else None
-        found = run_flat(self._executable, arrays)
+        found = run_flat(self._executable(place, arrays), arrays)
         if not self._function["tensors"] and not any(isinstance(v, Stored) for v in operands):
             return list(found)
         outputs = [Tensor._new(array) for array in found]
@@ -123,7 +174,9 @@ class LoadedFunction:
     def _array(self, operand: Any, number: int) -> Any:
         if self._adopts(operand, number):
             return np.asarray(operand, self._types[number][1])
-        array = operand._array if isinstance(operand, Stored) else as_array(operand, f"{self.name}: input {number}")
+        array = operand._array if isinstance(operand, Stored) else as_data(operand, f"{self.name}: input {number}")
+        if self._device == "cpu" and is_on_gpu(array):
+            raise TypeError(f"{self.name}: input {number} is on a GPU, and the function runs on the CPU")
         self._check(number, array.shape, array.dtype)
         return array
 
@@ -139,7 +192,7 @@ class LoadedFunction:
         if isinstance(made, Stored) and made._is_traced:
             TRACING.session.put(target, made._array)
         else:
-            change(target, made._array if isinstance(made, Stored) else made, line)
+            change(target, brought(elements_of(made), place_of(elements_of(target))), line)
 
     def _match(self, expected: Any, value: Any, given: dict[int, Any], where: str) -> None:
         """Find the data among arguments; what is known of them must be as it was."""

@@ -1,4 +1,4 @@
-"""Functions that read what is on a GPU from around them run there.
+"""Functions that are loaded from files, or read what is on a GPU, run there as tensors do.
 
 On the stand-in for CuPy; where there is a device, `pytest -m gpu` runs the same there.
 """
@@ -6,15 +6,128 @@ On the stand-in for CuPy; where there is a device, `pytest -m gpu` runs the same
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from gpu_tensors import close, floats, gpus, on_gpu
+from gpu_tensors import close, floats, gpus, on_gpu, second
 
 import tenon
+from tenon import nn, optim
 
 __all__ = ["gpus"]  # of which each test has one
+
+
+def saved_model(path: Path, device: str) -> tuple[nn.Module, Any]:
+    model = nn.Sequential(nn.Linear(3, 4, seed=0), nn.BatchNorm1d(4), nn.Linear(4, 2, seed=1)).to(device)
+    steps = optim.SGD(lr=0.1, momentum=0.9).over(model.requires_grad_().parameters())
+
+    def step(x: Any) -> Any:
+        steps.zero_grad()
+        loss = (model(x) ** 2).mean()
+        loss.backward()
+        steps.step()
+        return loss.detach()
+
+    traced = tenon.trace(step)
+    x = tenon.tensor(floats(5, 3), device=device)
+    traced(x)
+    traced.save(path, x)
+    return model, traced
+
+
+@pytest.mark.parametrize("saved_on", ["cpu", "cuda"])
+def test_a_loaded_step_runs_where_it_is_wanted(saved_on: str, tmp_path: Path) -> None:
+    model, traced = saved_model(tmp_path / "step", saved_on)
+    x = floats(5, 3, seed=1)
+    here = tenon.load(tmp_path / "step")
+    there = tenon.load(tmp_path / "step", device="cuda")
+    elsewhere = tenon.load(tmp_path / "step", device=second())
+    follows = tenon.load(tmp_path / "step")
+    assert (here.device, there.device, elsewhere.device, follows.device) == ("cpu", "cuda", second(), "cpu")
+    assert {tensor.device for tensor in elsewhere.state.values()} == {second()}
+    for _ in range(3):
+        loss = traced(tenon.tensor(x, device=saved_on)).item()
+        np.testing.assert_allclose(here(tenon.tensor(x)).item(), loss, rtol=1e-4)
+        close(there(tenon.tensor(x)), loss)
+        close(elsewhere(x), loss, second())
+        close(follows(on_gpu(x)), loss)
+    assert follows.device == "cuda:0"
+    close(follows(tenon.tensor(x)), traced(tenon.tensor(x, device=saved_on)).item())
+    for name, tensor in model.state_dict().items():
+        value = tenon.tensor(tensor, device="cpu")
+        found = [t for n, t in follows.state.items() if n.endswith(name)]
+        assert not found or any(np.allclose(t.cpu().numpy(), value.numpy(), rtol=1e-4, atol=1e-5) for t in found)
+    assert follows.to("cpu").device == "cpu"
+    assert {tensor.device for tensor in follows.state.values()} == {"cpu"}
+    with pytest.raises(TypeError, match="input 0 is on a GPU, and the function runs on the CPU"):
+        follows(on_gpu(x))
+    with pytest.raises(ValueError, match="device 'tpu' is not one of"):
+        tenon.load(tmp_path / "step", device="tpu")
+
+
+def test_weights_of_a_loaded_function_are_moved_once(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    w = tenon.tensor(floats(3, 2))
+    tenon.trace(lambda x: tenon.tanh(x @ w)).save(tmp_path / "f", tenon.tensor(floats(4, 3)))
+    loaded, x = tenon.load(tmp_path / "f"), on_gpu(floats(4, 3))
+    loaded(x)
+    (held,) = loaded.state.values()
+    array = held._array
+    loaded(x)
+    assert held.device == "cuda:0"
+    assert held._array is array
+
+
+def test_gradients_and_changes_of_loaded_functions(tmp_path: Path) -> None:
+    w = tenon.tensor(floats(3, 2))
+    tenon.trace(lambda x: tenon.tanh(x @ w)).save(tmp_path / "f", tenon.tensor(floats(4, 3)))
+    expected = 1 - np.tanh(floats(4, 3) @ floats(3, 2)) ** 2
+    loaded = tenon.load(tmp_path / "f")
+    loaded.state["array.0" if "array.0" in loaded.state else next(iter(loaded.state))].requires_grad_()
+    x = on_gpu(floats(4, 3), requires_grad=True)
+    here = tenon.tensor(floats(4, 3), requires_grad=True)
+    for given, device in ((x, "cuda:0"), (here, "cpu")):
+        loaded(given).sum().backward()
+        close(given.grad, expected @ floats(3, 2).T, device)
+    (held,) = loaded.state.values()
+    close(held.grad, 2 * floats(4, 3).T @ expected)
+    tenon.trace(lambda x: x.add_(1.0)).save(tmp_path / "g", tenon.tensor(floats(3)))
+    changed = tenon.load(tmp_path / "g", device="cuda")
+    for given in (on_gpu(floats(3)), tenon.tensor(floats(3))):
+        changed(given)
+        close(given, floats(3) + 1, given.device)
+
+
+def test_loaded_functions_of_arrays_and_sizes(tmp_path: Path) -> None:
+    cupy = sys.modules["cupy"]
+    function = tenon.trace(
+        tenon.jit(lambda x, y: {"z": tenon.sum(x * y, axis=0), "n": tenon.full((2 * x.shape[0],), 1.5)})
+    )
+    n = tenon.dim("n")
+    function.save(tmp_path / "f", tenon.ShapeDtype((n, 3)), tenon.ShapeDtype((n, 3)))
+    loaded = tenon.load(tmp_path / "f")
+    for rows in (2, 5, 2):
+        x, y = floats(rows, 3), floats(rows, 3, seed=1)
+        for given in (x, cupy.asarray(x)):
+            found = loaded(given, y)
+            for name, expected in {"z": (x * y).sum(0), "n": np.full(2 * rows, 1.5)}.items():
+                np.testing.assert_allclose(tenon.tensor(found[name], device="cpu").numpy(), expected, rtol=1e-5)
+        assert tenon.as_tensor(found["z"]).device == "cuda:0"
+    for given in (floats(2, 3), cupy.asarray(floats(2, 3))):
+        with pytest.raises(ValueError, match=r"n is 2 in dimension 0 of .* and 5 in dimension 0 of"):
+            loaded(given, floats(5, 3))
+    with pytest.raises(TypeError, match=r"input 0 is float64\[2, 3\] where float32\[n, 3\] was saved"):
+        loaded(cupy.asarray(floats(2, 3).astype(np.float64)), y)
+
+
+def test_a_loaded_function_inside_of_others(tmp_path: Path) -> None:
+    w = tenon.tensor(floats(3, 2))
+    tenon.trace(lambda x: tenon.tanh(x @ w)).save(tmp_path / "f", tenon.tensor(floats(4, 3)))
+    loaded, x = tenon.load(tmp_path / "f", device="cuda"), on_gpu(floats(4, 3))
+    expected = np.tanh(floats(4, 3) @ floats(3, 2))
+    close(tenon.trace(lambda x: loaded(x) * 2)(x), 2 * expected)
+    close(tenon.grad(lambda x: tenon.sum(loaded(x)))(x), (1 - expected**2) @ floats(3, 2).T)
 
 
 def test_programs_read_arrays_on_a_gpu_as_they_are() -> None:
@@ -73,7 +186,7 @@ def test_what_is_computed_of_an_array_while_tracing_is_guarded() -> None:
         w[...] = float(number)
 
 
-def test_gradients_of_programs_that_read_arrays_on_a_gpu() -> None:
+def test_gradients_of_programs_that_read_arrays_on_a_gpu(tmp_path: Path) -> None:
     cupy = sys.modules["cupy"]
     w = cupy.asarray(floats(3, 2))
     compiled = tenon.jit(lambda x, scale: tenon.tanh(x @ w) * scale)
@@ -91,5 +204,9 @@ def test_gradients_of_programs_that_read_arrays_on_a_gpu() -> None:
             slopes(there).get(), (1 - np.tanh(floats(4, 3) @ w.get()) ** 2) @ w.get().T, rtol=1e-5
         )
         w[...] = 0.5
+    tenon.trace(tenon.jit(lambda x: x @ w)).save(tmp_path / "f", there)
+    for device in (None, "cpu"):
+        loaded = tenon.load(tmp_path / "f", device)
+        np.testing.assert_allclose(tenon.tensor(loaded(floats(4, 3)), device="cpu"), floats(4, 3) @ w.get(), rtol=1e-5)
     with pytest.raises(tenon.TracedValueError, match="on a GPU is read from around a function that runs on the CPU"):
         tenon.jit(lambda x: x @ w)(floats(4, 3))
