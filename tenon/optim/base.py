@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tenon.dialects.definition.value import Value, insertion_point
+from tenon.dialects.support.plain_arrays import is_stored
 from tenon.dialects.support.suggestion import check_keywords
 from tenon.dialects.types.types import element_type, is_float
 from tenon.nn import Module
 from tenon.optim.stepping import Steps
 from tenon.runtime.arguments.tree import copied, flatten, paths, unflatten
+from tenon.runtime.cuda.arrays import placed
 from tenon.runtime.jit import JitFunction, jit
 
 Arrays = dict[str, Any]
@@ -108,7 +110,14 @@ class Optimizer:
             first = seen.setdefault(id(value), name)
             if first != name:
                 raise ValueError(f"{first} and {name} are one array; keep it in one place and use it twice in forward")
-        return self.start(params)
+        return self.started(params)
+
+    def started(self, params: Any) -> dict[str, Any]:
+        """The state before the first step, its arrays where parameters are: what is on the host where the first one
+        is, so that programs for later steps, whose state was computed there, are programs for the first one."""
+        leaves, structure = flatten(self.start(params))
+        first = next(iter(trainable(params).values()))
+        return unflatten(structure, [placed(v, None, first) if is_stored(v) else v for v in leaves])
 
     def over(self, parameters: Any) -> Steps:
         """The optimizer for tensors, which its `step()` changes in place by their `grad`.
@@ -210,13 +219,14 @@ def _compiled(optimizer: Optimizer) -> JitFunction:
     return jit(optimizer.update)
 
 
-def zeros(params: Any) -> Arrays:
-    return {name: np.zeros(value.shape, value.dtype) for name, value in trainable(params).items()}
+def zeros(params: Any, number: float = 0) -> Arrays:
+    """An array like each parameter, where that is, of zeros, or of another number."""
+    return {n: placed(np.full(v.shape, number, v.dtype), None, v) for n, v in trainable(params).items()}
 
 
 def zeros_of(params: Any, dtype: Any) -> Arrays:
-    """A zero for each parameter."""
-    return {name: np.zeros((), dtype) for name in trainable(params)}
+    """A zero for each parameter, where that is."""
+    return {name: placed(np.zeros((), dtype), None, value) for name, value in trainable(params).items()}
 
 
 def each(function: Callable[..., Any], *groups: Arrays) -> Arrays:

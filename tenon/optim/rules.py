@@ -187,7 +187,7 @@ class Adagrad(Optimizer):
 
     def start(self, params: Any) -> dict[str, Any]:
         counted = {"step": np.zeros((), np.int32)} if self.lr_decay else {}
-        return {**counted, "square": each(lambda z: z + z.dtype.type(self.initial_accumulator_value), zeros(params))}
+        return {**counted, "square": zeros(params, self.initial_accumulator_value)}
 
     def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
         slopes = decayed(slopes, values, self.weight_decay)

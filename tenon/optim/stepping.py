@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 import tenon
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import on_host
+from tenon.dialects.support.plain_arrays import is_on_gpu, on_host
 from tenon.dialects.support.states import check_state
 from tenon.eager.changes import replace as replace_elements
 from tenon.eager.changes import restorer
@@ -21,6 +22,7 @@ from tenon.eager.modes import TRACING, enable_grad, no_grad
 from tenon.eager.tensor import Tensor
 from tenon.nn.utils.gradients import tensors_in
 from tenon.runtime.arguments.tree import flatten, unflatten
+from tenon.runtime.cuda.arrays import brought, place_of
 from tenon.runtime.jit import JitFunction, jit
 
 
@@ -98,10 +100,7 @@ class Steps:
 
     def step_if(self, condition: Any) -> None:
         """`step()` in a trace, whose program leaves parameters and state as they are where a truth value is false."""
-        for position, group in enumerate(self.param_groups):
-            if self._states[position] is None:
-                own = {str(number): tensor._array for number, tensor in enumerate(group["params"])}
-                self._states[position] = self._rule.init(own)
+        self._begin()
         tensors = [tensor for group in self.param_groups for tensor in group["params"]]
         arrays, states = [tensor._array for tensor in tensors], [*self._states]
         self.step()
@@ -140,14 +139,33 @@ class Steps:
         if not slopes:
             return None
         changing = self._changing(group)
-        rule = replace(self._rule, **{name: group[name] for name in self._names if name not in ("lr", *changing)})
+        rule = self._rule_of(group)
         replace(rule, **changing)  # raises for settings that do not fit
         rule.check_rate(group["lr"])
+        arrays = {name: tensor._array for name, tensor in own.items()}
         state = self._states[position]
-        if state is None:
-            state = rule.init({name: tensor._array for name, tensor in own.items()})
+        state = rule.init(arrays) if state is None else _beside(state, arrays)
         values = {name: own[name]._array for name in slopes}
         return rule, state, (values, slopes, _part(state, slopes), group["lr"], changing)
+
+    def _begin(self) -> None:
+        """Make the states that are there before the first step."""
+        for position, group in enumerate(self.param_groups):
+            if self._states[position] is None:
+                own = {str(number): tensor._array for number, tensor in enumerate(group["params"])}
+                self._states[position] = self._rule_of(group).init(own)
+
+    def __tenon_begin__(self) -> None:
+        """What happens before `tenon.trace` traces a function that reaches this: states are there, so that the program
+        of the first step is that of all others."""
+        if not any(tensor._is_traced for group in self.param_groups for tensor in group["params"]):
+            with suppress(TypeError, ValueError):  # which a step says, if there is one
+                self._begin()
+
+    def _rule_of(self, group: dict[str, Any]) -> Any:
+        """The optimizer with the settings of a group, but for those that change from step to step."""
+        changing = self._changing(group)
+        return replace(self._rule, **{name: group[name] for name in self._names if name not in ("lr", *changing)})
 
     def __tenon_numbers__(self) -> tuple[str, ...]:
         """What `tenon.trace` takes as inputs, since it changes from step to step: the rate, and what schedules have
@@ -184,8 +202,8 @@ class Steps:
             rule = replace(self._rule, **self._settings_of(group))
             if given is not None:
                 like = {str(i): tensor._array for i, tensor in enumerate(own["params"])}
-                expected = {path: np.shape(leaf) for path, leaf in _flat(rule.start(like)).items()}
-                found = {path: np.shape(leaf) for path, leaf in _flat(given).items()}
+                expected = {path: _shape(leaf) for path, leaf in _flat(rule.start(like)).items()}
+                found = {path: _shape(leaf) for path, leaf in _flat(given).items()}
                 if found != expected:
                     path = sorted({*found.items()} ^ {*expected.items()})[0][0]
                     raise ValueError(
@@ -239,12 +257,34 @@ def _joined(state: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     return {key: {**state[key], **value} if isinstance(value, dict) else value for key, value in after.items()}
 
 
+def _shape(leaf: Any) -> tuple[int, ...]:
+    return tuple(leaf.shape) if hasattr(leaf, "shape") else np.shape(leaf)
+
+
 def _copied(state: Any) -> Any:
     if isinstance(state, dict):
         return {key: _copied(value) for key, value in state.items()}
     if isinstance(state, list):
         return [_copied(value) for value in state]
     return None if state is None else np.array(on_host(state))
+
+
+def _beside(state: Any, own: dict[str, Any]) -> dict[str, Any]:
+    """The state of a group, where its parameters are: these may have been moved, or the state loaded."""
+    first = next(iter(own.values()))
+    return {
+        key: {name: _where(array, own[name]) for name, array in value.items()}
+        if isinstance(value, dict)
+        else _where(value, first)
+        for key, value in state.items()
+    }
+
+
+def _where(array: Any, like: Any) -> Any:
+    """An array, on the device of another one."""
+    if not (is_on_gpu(array) or is_on_gpu(like)):
+        return array
+    return brought(array, place_of(like))
 
 
 def _flat(state: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -70,6 +70,8 @@ class TensorReads(Reads):
     def _add_object(self, value: Any, name: str) -> None:
         if isinstance(value, Module):
             self.modules.append(value)
+        if (begin := getattr(type(value), "__tenon_begin__", None)) is not None:
+            begin(value)
         super()._add_object(value, name)
 
     def _is_input(self, owner: Any, place: Place, value: Any, data: Any) -> bool:
