@@ -35,7 +35,12 @@ from tenon.passes.fuse.grouping import MOST_INPUTS, Group, Grouping
 from tenon.passes.fuse.rederive import Rederivation
 from tenon.passes.iteration import iteration_of
 from tenon.passes.layout.joined_results import join_in_place
-from tenon.passes.layout.transposed_operands import copies_columns, operand_to_transpose, with_transposed
+from tenon.passes.layout.transposed_operands import (
+    copies_columns,
+    may_have_panels,
+    operand_to_transpose,
+    with_transposed,
+)
 from tenon.passes.layout.widened_operands import Widened, restored, take_narrow_operands
 from tenon.passes.loops.chained import chained
 from tenon.passes.machine import Machine
@@ -175,7 +180,7 @@ class _Outliner:
         operations = [part for op in group.operations for part in restored(op, self._widened)]
         if not is_single:
             _merge_equal(operations)
-        if not is_single and self._options.strips:
+        if self._options.strips and not (is_single and may_have_panels(operations[0])):
             self._transpose_operands(operations, len(group.shared), terminator)
         reshapes: list[Operation] = []
         if group.closed or is_single:

@@ -4,7 +4,8 @@ A contraction inside of strips of rows runs many times with the same operand. It
 of its result, so an operand that has this dimension further out, as the keys of an attention, S[i, j] += Q[i, d] * K[j,
 d], is transposed once before: S[i, j] += Q[i, d] * T[d, j]. Strips along all loops of the result, as of a layer with an
 activation, copy their columns to panels, which puts them in order, and so do tiles of matrices, once for all strips:
-there a weight is transposed only if that can be done in front of a loop.
+there a weight is transposed only if that can be done in front of a loop. A contraction alone has panels, too, but where
+an extent is known only at the launch: then it is transposed before as well.
 
 A long sum over two operands that outgrow a cache, one of which is read across memory, such as the gradient of a weight,
 W[m, n] += X[k, m] * Y[k, n], is fast with both copied to panels, which takes all of its loops: it shares them with no
@@ -71,9 +72,13 @@ def copies_columns(op: ContractionOp, shared: int) -> bool:
     """Whether `op` copies what it would read across memory, for it is done in strips along all loops of its result:
     `shared` is how many loops it has in common with other ops."""
     iteration = iteration_of(op)
-    if iteration is None or any(isinstance(extent, Size) for extent in iteration.space.extents):
-        return False
-    return sum(iteration.space.parallel) <= shared
+    return iteration is not None and may_have_panels(op) and sum(iteration.space.parallel) <= shared
+
+
+def may_have_panels(op: Operation) -> bool:
+    """Whether what `op` reads may be copied to panels by its kernel, which has to know how large these are."""
+    iteration = iteration_of(op)
+    return iteration is None or not any(isinstance(extent, Size) for extent in iteration.space.extents)
 
 
 def _takes_tiles(op: ContractionOp, iteration: Iteration, index: int, machine: Machine) -> bool:
