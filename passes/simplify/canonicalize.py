@@ -29,6 +29,7 @@ from tenon.passes.simplify.dce import Effects, erase_unreachable_functions
 from tenon.passes.simplify.equations_arithmetic import ARITHMETIC_EQUATIONS
 from tenon.passes.simplify.equations_bands import BAND_EQUATIONS
 from tenon.passes.simplify.equations_dtypes import DTYPE_EQUATIONS
+from tenon.passes.simplify.equations_places import PLACE_EQUATIONS
 from tenon.passes.simplify.equations_products import NORMALIZED_PRODUCTS
 from tenon.passes.simplify.equations_shape import SHAPE_EQUATIONS
 from tenon.passes.simplify.equations_truth import TRUTH_EQUATIONS
@@ -56,6 +57,7 @@ class CanonicalizePass(ModulePass):
             DTYPE_EQUATIONS,
             SHAPE_EQUATIONS,
             BAND_EQUATIONS,
+            PLACE_EQUATIONS,
             NORMALIZED_PRODUCTS,
         )
         keys = dict.fromkeys(key for table in tables for key in table)

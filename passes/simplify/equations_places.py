@@ -1,0 +1,115 @@
+"""The equations of places that are given axis by axis.
+
+`x[i, j]` reads at pairs of numbers, and `x.at[i, j].add(y)` writes there. Where the two are joined only to be taken
+apart again, x is one row of memory in their place, at numbers that are computed in vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tenon.dialects.definition.value import InsertionPoint, Value, inserting, ops
+from tenon.dialects.ops.elementwise.arithmetic import ClipOp
+from tenon.dialects.ops.elementwise.constant import ConstantOp
+from tenon.dialects.ops.move.index_places import is_inside, nearest_inside
+from tenon.dialects.ops.move.indexing import GatherNdOp
+from tenon.dialects.ops.move.joining import ConcatenateOp
+from tenon.dialects.ops.move.scatter import ScatterNdOp
+from tenon.dialects.types.types import i32, i64, is_static, shape_of
+from tenon.passes.simplify.equation import by_class, defined_by, replace_same_type
+
+
+class GatherOfJoinedPlaces(RewritePattern):
+    """gather_nd(x, concatenate([i, j], -1)) -> gather(reshape(x), i * size + j), where i and j are one place each"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: GatherNdOp, rewriter: PatternRewriter, /) -> None:
+        if (parts := _parts(op)) is None:
+            return
+        shape = shape_of(op.x.type) or ()
+        sizes, behind = shape[: len(parts)], shape[len(parts) :]
+        block = Block()
+        with inserting(InsertionPoint(block)):
+            row = _row_places([part() for part in parts], sizes)
+            row = ops.reshape(row, shape=row.shape[:-1])
+            ops.gather(ops.reshape(Value(op.x), shape=(prod(sizes), *behind)), row, axis=0)
+        _replace(op, rewriter, block)
+
+
+class ScatterOfJoinedPlaces(RewritePattern):
+    """scatter_nd(x, concatenate([i, j], -1), y) -> reshape(scatter_nd(reshape(x), i * size + j, y)), where i and j are
+    one place each; where one is outside, so is the sum"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ScatterNdOp, rewriter: PatternRewriter, /) -> None:
+        if (parts := _parts(op)) is None:
+            return
+        shape = shape_of(op.x.type) or ()
+        sizes, behind = shape[: len(parts)], shape[len(parts) :]
+        block = Block()
+        with inserting(InsertionPoint(block)):
+            places = [part() for part in parts]
+            row = _row_places(places, sizes)
+            for part, size in zip(places, sizes, strict=True):
+                row = ops.select(is_inside(part, size), row, prod(sizes))
+            rows = ops.reshape(Value(op.x), shape=(prod(sizes), *behind))
+            sums = ops.scatter_nd(rows, row, Value(op.updates), reduction=op.settings["reduction"])
+            ops.reshape(sums, shape=shape)
+        _replace(op, rewriter, block)
+
+
+def _parts(op: GatherNdOp | ScatterNdOp) -> list[Callable[[], Value]] | None:
+    """What writes the places along each axis that the indices of `op` join, bounded or not; `None` where they are no
+    such or sizes are unknown."""
+    if op.settings["batch_dims"] or not all(is_static(v.type) for v in (*op.operands, op.result)):
+        return None
+    clip = defined_by(op.indices, ClipOp)
+    joined = defined_by(clip.x if clip else op.indices, ConcatenateOp)
+    if joined is None or len(joined.operands) < 2 or 0 in (shape_of(op.x.type) or ()):
+        return None
+    shape = shape_of(joined.result.type) or ()
+    parts = joined.operands
+    if joined.settings["axis"] not in (-1, len(shape) - 1) or any((shape_of(p.type) or (0,))[-1] != 1 for p in parts):
+        return None
+    if clip is None:
+        return [partial(Value, part) for part in parts]
+    known = [defined_by(bound, ConstantOp) for bound in (clip.low, clip.high) if bound is not None]
+    if len(known) != 2 or any(constant is None or constant.settings["value"].ndim > 1 for constant in known):
+        return None
+    bounds = [np.broadcast_to(constant.settings["value"], (len(parts),)) for constant in known]
+    return [partial(_bounded, *given) for given in zip(parts, *bounds, strict=True)]
+
+
+def _bounded(part: SSAValue, low: Any, high: Any) -> Value:
+    return ops.clip(Value(part), low=low, high=high)
+
+
+def _row_places(parts: Sequence[Value], sizes: Sequence[int]) -> Value:
+    """Where in row-major order what lies at `parts` is, the nearest element if that is outside of axes of `sizes`."""
+    dtype = i32 if prod(sizes) <= np.iinfo(np.int32).max else i64
+    row: Value | None = None
+    for part, size in zip(parts, sizes, strict=True):
+        place = ops.cast(nearest_inside(part, size), dtype=dtype)
+        place = ops.select(place < 0, place + size, place)
+        row = place if row is None else row * size + place
+    assert row is not None
+    return row
+
+
+def _replace(op: Operation, rewriter: PatternRewriter, block: Block) -> None:
+    """Replace `op` by what `block` computes last."""
+    new = [*block.ops]
+    for added in new:
+        added.detach()
+        added.location = op.location
+    replace_same_type(op, rewriter, *new)
+
+
+PLACE_EQUATIONS = by_class([((GatherNdOp,), GatherOfJoinedPlaces()), ((ScatterNdOp,), ScatterOfJoinedPlaces())])

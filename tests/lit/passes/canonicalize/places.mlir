@@ -1,0 +1,39 @@
+// RUN: tenon-opt %s -p canonicalize --split-input-file | filecheck %s
+
+// gather_nd(x, concatenate([i, j], -1)) -> gather(reshape(x), i * size + j), each place bounded first
+func.func @gather_of_joined_places(%x: tensor<5x7xf32>, %i: tensor<9x1xi64>, %j: tensor<9x1xi64>) -> tensor<9xf32> {
+  %p = tenon.concatenate [%i, %j] {axis = -1} : [tensor<9x1xi64>, tensor<9x1xi64>] -> tensor<9x2xi64>
+  %y = tenon.gather_nd %x, %p : tensor<5x7xf32>, tensor<9x2xi64> -> tensor<9xf32>
+  func.return %y : tensor<9xf32>
+}
+// CHECK-LABEL: @gather_of_joined_places
+// CHECK-DAG:     tenon.clip %i
+// CHECK-DAG:     tenon.clip %j
+// CHECK:         [[X:%.*]] = tenon.reshape %x {shape = [35]}
+// CHECK-NEXT:    tenon.gather [[X]], {{.*}} tensor<9xi32> -> tensor<9xf32>
+
+// -----
+
+// Indices that are there as pairs are read as such.
+func.func @pairs(%x: tensor<5x7xf32>, %p: tensor<9x2xi64>) -> tensor<9xf32> {
+  %y = tenon.gather_nd %x, %p : tensor<5x7xf32>, tensor<9x2xi64> -> tensor<9xf32>
+  func.return %y : tensor<9xf32>
+}
+// CHECK-LABEL: @pairs
+// CHECK-NEXT:    tenon.gather_nd %x, %p
+
+// -----
+
+// scatter_nd(x, concatenate([i, j], -1), y) -> scatter_nd(reshape(x), i * size + j, y), through the bounds of a gradient
+func.func @scatter_of_joined_places(%x: tensor<5x7xf32>, %i: tensor<9x1xi64>, %j: tensor<9x1xi64>, %y: tensor<9xf32>) -> tensor<5x7xf32> {
+  %p = tenon.concatenate [%i, %j] {axis = -1} : [tensor<9x1xi64>, tensor<9x1xi64>] -> tensor<9x2xi64>
+  %l = tenon.constant {value = dense<[-5, -7]> : tensor<2xi64>} : tensor<2xi64>
+  %h = tenon.constant {value = dense<[4, 6]> : tensor<2xi64>} : tensor<2xi64>
+  %c = tenon.clip %p, %l, %h : tensor<9x2xi64>, tensor<2xi64>, tensor<2xi64> -> tensor<9x2xi64>
+  %r = tenon.scatter_nd %x, %c, %y {reduction = "add"} : tensor<5x7xf32>, tensor<9x2xi64>, tensor<9xf32> -> tensor<5x7xf32>
+  func.return %r : tensor<5x7xf32>
+}
+// CHECK-LABEL: @scatter_of_joined_places
+// CHECK-NOT:     tenon.concatenate
+// CHECK:         [[R:%.*]] = tenon.scatter_nd {{.*}} tensor<35xf32>, tensor<9x1xi32>, tensor<9xf32>
+// CHECK-NEXT:    tenon.reshape [[R]] {shape = [5, 7]}
