@@ -333,6 +333,11 @@ of the values, or of their cotangent, does not become a NaN in the strips that s
 computes everything. A mask that is added hides nothing, since `x + -inf` is NaN for an `x` that is NaN or infinite; nor
 does one that selects a large finite number, or one that is an argument of the function.
 
+Weights of an attention, terms of `logsumexp`, and of losses by classes, that are below 2^-103 of the largest of their
+row (2^-970 in f64) are taken for 0 on the CPU, where nothing but sums reads them: a million of them do not show beside
+that one, unless what they are multiplied by is 2^60 times as large. Subnormal numbers take some processors a hundred
+times as long. A softmax whose weights are a result keeps them.
+
 Products of bf16, and of bf16 cast to f32, are exact in f32 and added up there. Contractions of eight rows or more use
 the processor's instruction for pairs of them where it has one (x86 `vdpbf16ps`), as oneDNN and PyTorch do: its
 additions round to nearest even, and subnormal numbers, operands and sums, are taken for 0. `TENON_BF16_DOTS=0`, or

@@ -32,6 +32,7 @@ def _loader(module: str, name: str) -> Callable[[], type[ModulePass]]:
 
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "convert-tensor-to-structured": _loader("buffers.convert_tensor_to_structured", "ConvertTensorToStructuredPass"),
+    "vanish-weights": _loader("math.vanish_weights", "VanishWeightsPass"),
     "erase-narrow-types": _loader("math.erase_narrow_types", "EraseNarrowTypesPass"),
     "write-updates": _loader("buffers.write_updates", "WriteUpdatesPass"),
     "alternate-buffers": _loader("buffers.alternate_buffers", "AlternateBuffersPass"),
@@ -92,7 +93,11 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
             "fused",
             (
                 "convert-tensor-to-structured",
-                *(("fuse-structured{loops=true}",) if on_gpu else ("fuse-structured", "split-index-sets")),
+                *(
+                    ("fuse-structured{loops=true}",)
+                    if on_gpu
+                    else ("vanish-weights", "fuse-structured", "split-index-sets")
+                ),
             ),
         ),
         # Every op is a linalg.generic on tensors.

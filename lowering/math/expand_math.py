@@ -12,6 +12,9 @@ they are left to the C library.
 
 Integers that are divided by a constant, in vectors, are multiplied by one over it and corrected (`division.py`).
 
+An exponential with the flag `afn` is 0 below 2^-103 in f32 and 2^-970 in f64, the smallest normal number over the
+distance from 1 to the next.
+
 The option `scaling` says that the processor has the instructions of AVX-512 that multiply by powers of two: they are
 `scalar.scaleb`. Without it that is two products, also in place of `scalar.scaleb` that is there already.
 
@@ -203,6 +206,9 @@ class _FunctionExpander:
         elif op.name in _OF_ANGLES:
             assert formula is not None
             self._expand_angle(op, formula, is_f32=is_f32)
+        elif isinstance(op, math.ExpOp) and arith.FastMathFlag.APPROX_FUNC in op.fastmath.data:
+            exp = functions.exp if is_f32 else exponential.exp
+            self._replace(op, exp(self._builder(op), op.operand, format_of(op.operand).least_exponent))
         elif formula is not None:
             self._replace(op, formula(self._builder(op), op.operands[0]))
 

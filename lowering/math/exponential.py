@@ -33,9 +33,9 @@ def _expm1_reduced(b: ArithmeticBuilder, r: SSAValue) -> SSAValue:
     return b.add(r, b.mul(b.polynomial(r, coefficients.EXP_F64), b.mul(r, r)))
 
 
-def exp(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
-    """e^x"""
-    is_zero, bounded = b.vanishing(b.at_most(x, 710.0), -746.0)
+def exp(b: ArithmeticBuilder, x: SSAValue, least: float = -746.0) -> SSAValue:
+    """e^x; 0 for an x below `least`"""
+    is_zero, bounded = b.vanishing(b.at_most(x, 710.0), least)
     r, n, _ = _reduce(b, bounded)
     return b.scale(b.select(is_zero, 0.0, b.polynomial(r, (*coefficients.EXP_F64, 1.0, 1.0))), n)
 

@@ -127,9 +127,9 @@ def _times_power_of_two(b: ArithmeticBuilder, x: SSAValue, exponent: SSAValue) -
     return b.from_bits(b.integer_add(b.bits(x), exponent))
 
 
-def exp(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
-    """e^x"""
-    is_zero, bounded = b.vanishing(b.at_most(x, 89.0), -104.0)
+def exp(b: ArithmeticBuilder, x: SSAValue, least: float = -104.0) -> SSAValue:
+    """e^x; 0 for an x below `least`"""
+    is_zero, bounded = b.vanishing(b.at_most(x, 89.0), least)
     r, n, _ = _reduce_exponent(b, bounded)
     return b.scale(b.select(is_zero, 0.0, _exp_reduced(b, r)), n)
 

@@ -6,6 +6,7 @@ Sums with `ROUND` of a format put a whole number into the low bits of the sum, w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 
 from xdsl.ir import SSAValue
 
@@ -51,6 +52,11 @@ class FloatFormat:
     def smallest_normal(self) -> float:
         """The smallest number with all bits of the fraction."""
         return 2.0 ** (1 - self.bias)
+
+    @property
+    def least_exponent(self) -> float:
+        """Of e, for a power that is the smallest normal number over the distance from 1 to the next."""
+        return (1 - self.bias + self.fraction) * log(2)
 
 
 F32 = FloatFormat(

@@ -34,6 +34,15 @@ func.func @exp_of_a_vector(%x: vector<8xf32>) -> vector<8xf32> {
 // CHECK:         %y = arith.mulf %{{.*}} : vector<8xf32>
 // SCALING:       %y = "scalar.scaleb"(%{{.*}}, %{{.*}}) : (vector<8xf32>, vector<8xf32>) -> vector<8xf32>
 
+// What may be approximated (`vanish-weights`) is 0 from where it could not be multiplied by much and be a normal number, 2^-103.
+func.func @exp_of_a_weight(%x: f32) -> f32 {
+  %y = math.exp %x fastmath<afn> : f32
+  func.return %y : f32
+}
+// CHECK-LABEL: @exp_of_a_weight
+// CHECK:         %[[LEAST:.*]] = arith.constant -71.3941574 : f32
+// CHECK:         arith.cmpf olt, %{{.*}}, %[[LEAST]] : f32
+
 // Text that was made for a processor with such an instruction: a factor that is a normal number, and another one.
 func.func @scaled(%x: f32, %n: f32) -> f32 {
   %y = "scalar.scaleb"(%x, %n) : (f32, f32) -> f32
