@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from tenon.dialects.support.plain_arrays import plain_array
 from tenon.dialects.types.size import replaced
@@ -87,7 +88,11 @@ def sharing(arrays: Sequence[Any]) -> dict[int, int]:
 
 
 def _span(array: Any) -> tuple[int, int]:
-    return array.ctypes.data, array.nbytes
+    """Where a program reads or writes an array: nowhere if it has gaps or goes backwards, as it is copied then."""
+    address = array.ctypes.data
+    if array.flags.c_contiguous:
+        return address, array.nbytes
+    return address, array.nbytes if byte_bounds(array) == (address, address + array.nbytes) else 0
 
 
 _ON_HOST = Kind(_check, _span)

@@ -371,6 +371,24 @@ def test_outputs_that_cannot_take_the_results(name: str) -> None:
             function(x, out=make(x))
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_outputs_beside_arrays_that_are_copied(first: bool) -> None:
+    """What is read backwards, in steps or again and again is copied before results are written, wherever these are."""
+    memory = np.zeros(60, np.float32)
+    views = memory[20:40][::-1], memory[20:40:2], np.broadcast_to(memory[20:21], (10,))
+    for view in views:
+        memory[...] = np.arange(60)
+        expected = view + 1
+        function = tenon.jit(lambda x: x + 1)
+        if not first:
+            warmed(function, view, out=np.empty_like(expected))
+        for begin in (0, 18, 25, 39, 40):
+            memory[...] = np.arange(60)
+            place = memory[begin : begin + view.size]
+            assert function(view, out=place) is place
+            np.testing.assert_array_equal(place, expected)
+
+
 def test_outputs_that_are_read_only_or_share_memory() -> None:
     function = tenon.jit(lambda x: (x + 1, x + 2))
     x = floats(4)
