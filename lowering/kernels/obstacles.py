@@ -176,3 +176,17 @@ def next_rows_obstacle(statement: Statement, number: int, jam: int | None, vecto
     if not reductions or inner != reductions:
         return "its rows are not what the reduction goes along"
     return None
+
+
+@once
+def parts_obstacle(statement: Statement) -> str | None:
+    """Why parts of a reduction cannot be added up apart, to be combined behind; None if they can."""
+    for output in statement.outputs:
+        loops = output.plain_loops()
+        if None in loops or len(set(loops)) < len(loops):
+            return "the indices of its outputs are not loops, one each"
+        if any(isinstance(size, Size) for size in output.shape):
+            return f"the shape of {output.buffer.type} is not known"
+    if any(combining_monoid(statement.body, a) is None for a in statement.accumulators):
+        return "what it adds up cannot be combined"
+    return None

@@ -16,23 +16,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import linalg, memref
+from xdsl.dialects import memref
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i32
-from xdsl.ir import Block, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir import SSAValue
 
-from tenon.dialects.families.linalg_builders import generic_op
 from tenon.dialects.families.monoid import Monoid, combining_monoid
 from tenon.lowering.kernels.statement import (
     Statement,
     buffer_shape,
     element_type,
     filling,
-    read_statement,
 )
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span
 from tenon.lowering.nests.blocks import emit_blocks
 from tenon.lowering.nests.body import Buffer
+from tenon.lowering.nests.row_blocks import combining_rows
 from tenon.lowering.schedules.schedule_attribute import Schedule
 
 
@@ -86,8 +84,7 @@ class PartialSums:
     def emit_total(self) -> None:
         """Combine the sums of all blocks, in their order."""
         for known in self._sums:
-            total = _combining(known)
-            total.initial = [known.initial]
+            total = combining_rows(known.output, known.partial, known.monoid, known.initial)
             self._emit(total, known.schedule, {})
             self._builder.add(memref.DeallocOp.create(operands=(known.partial,)))
 
@@ -97,16 +94,3 @@ class PartialSums:
         plain = Schedule(last, schedule.width, schedule.unroll) if schedule is not None and wide else None
         emit_blocks(self._builder, statement, plain, [Span.whole(extent) for extent in statement.extents], buffers)
         statement.op.erase()
-
-
-def _combining(known: _Sum) -> Statement:
-    """A statement, in no block, that combines partial sums along their first dimension."""
-    rank = len(buffer_shape(known.partial))
-    element = element_type(known.output)
-    body = Block(arg_types=[element, element])
-    combined = known.monoid.combine(body.args[1], body.args[0])
-    body.add_ops([combined, linalg.ops.YieldOp(combined.results[0])])
-    kept = AffineMap(rank, 0, tuple(AffineExpr.dimension(dim) for dim in range(1, rank)))
-    reductions = [dim == 0 for dim in range(rank)]
-    partial = (known.partial, AffineMap.identity(rank))
-    return read_statement(generic_op([partial], [(known.output, kept)], reductions, body))

@@ -95,8 +95,12 @@ def _other_rows(schedule: Schedule) -> Iterator[Schedule]:
     """Other blocks of rows, and none."""
     if schedule.rows is None:
         return
-    yield replace(schedule, rows=None, strip=None, ahead=None)
+    yield replace(schedule, rows=None, strip=None, split=None, ahead=None)
     yield replace(schedule, ahead=None)
+    yield replace(schedule, split=None)
+    if schedule.split is not None:
+        yield replace(schedule, split=2 * schedule.split)
+        yield replace(schedule, split=max(schedule.split // 2, 1))
     for rows in ROWS:
         yield replace(schedule, rows=rows, ahead=rows)
         yield replace(schedule, rows=rows, ahead=2 * rows)

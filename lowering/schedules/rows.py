@@ -6,8 +6,9 @@ block of rows is computed, one that follows is fetched to the second level of th
 at the end of each page, and begins anew with each block.
 
 - Where memory is the limit, a block has as many rows as the processor fetches side by side, and a strip is as long as
-  leaves the accumulators in the first level and some strips for threads. What is near, in the last level, is read as
-  fast without fetching ahead.
+  leaves the accumulators in the first level. What is near, in the last level, is read as fast without fetching ahead.
+  Where strips are too few for threads, these share the rows (`split`): a strip is read the more slowly the shorter its
+  pieces of rows are.
 - Where products are the limit, a block has as many rows as keep partial sums from being stored too often, and a strip
   has few columns, so that there are some for each thread. Where several tiles read the same columns and these stay near
   them meanwhile, there are no blocks, and partial sums stay in registers.
@@ -26,10 +27,11 @@ from collections.abc import Collection
 from dataclasses import replace
 from math import prod
 
-from tenon.dialects.types.size import Size
+from tenon.dialects.types.size import Size, estimate
 from tenon.lowering.kernels.footprint import batch_bytes, elements_apart, in_pieces, next_row, sharing_rows
 from tenon.lowering.kernels.intermediates import reads_padding
 from tenon.lowering.kernels.lane_bits import compute_bits
+from tenon.lowering.kernels.obstacles import parts_obstacle
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
 from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.passes.machine import Machine
@@ -52,6 +54,12 @@ SHARING_TILES = 4
 """Tiles that read the same columns, from which on these need no blocks if they stay near."""
 SEPARATE_VECTORS = 4
 """Vectors of a tile without a jammed loop."""
+FEW_STRIPS, FEW_PRODUCT_STRIPS = 8, 2
+"""Strips from which on there are no parts of rows for threads to share: sums of parts that are several rows of products
+are worth it where all of them would be on one thread."""
+MOST_PARTS, LEAST_PARTS = 16, 4
+PART_ROWS = 24
+"""Rows of a part for each of its rows of sums: to combine those with others costs about as much as one that is read."""
 MOST_PIECES_AHEAD = 16
 """Rows of pieces that are on their way: processors follow about as many."""
 
@@ -73,7 +81,8 @@ def in_row_blocks(statement: Statement, schedule: Schedule, machine: Machine, cu
         if columns <= schedule.width * schedule.unroll or depth * row <= machine.l2:
             return schedule  # a tile holds a whole row, or nothing has to be fetched
         tile = replace(schedule, unroll=min(SEPARATE_VECTORS, schedule.unroll))
-        return _streamed(tile, columns, row, STREAM_AHEAD if depth * row > machine.far else None, machine)
+        ahead = STREAM_AHEAD if depth * row > machine.far else None
+        return _streamed(statement, tile, columns, row, ahead, machine)
     streamed = [access for access in statement.inputs if access.stride(vector) is not Stride.INVARIANT]
     if len(streamed) != 1 or any(isinstance(extent, Size) for extent in statement.extents):
         return schedule
@@ -87,7 +96,7 @@ def in_row_blocks(statement: Statement, schedule: Schedule, machine: Machine, cu
     if size <= machine.l2 or (shared >= MANY_ROWS and not (across and shared * row <= sums)):
         return schedule
     if shared <= STREAMED_ROWS and size > machine.far:
-        return _streamed(schedule, columns, row, STREAM_AHEAD, machine)
+        return _streamed(statement, schedule, columns, row, STREAM_AHEAD, machine)
     panel = depth * schedule.width * schedule.unroll * row // columns
     # How fast more than that is depends on the pages that it lies on; and as the nearest cache tells places by where
     # they are in a page, rows at a multiple of a quarter of one compete for a few of its sets.
@@ -97,7 +106,7 @@ def in_row_blocks(statement: Statement, schedule: Schedule, machine: Machine, cu
     # The partial sums of eight rows take half of the nearest cache.
     strip = _strip(schedule, columns, row, machine.l1 // 16)
     rows = PRODUCT_ROWS if shared <= schedule.jam_count else SHARED_ROWS
-    return replace(schedule, rows=rows, strip=strip, ahead=rows)
+    return _split(statement, replace(schedule, rows=rows, strip=strip, ahead=rows), row, machine, FEW_PRODUCT_STRIPS)
 
 
 def with_pieces_ahead(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
@@ -118,9 +127,31 @@ def with_pieces_ahead(statement: Statement, schedule: Schedule, machine: Machine
     return replace(schedule, ahead=min(max(machine.page // 2 // longest, 1), MOST_PIECES_AHEAD))
 
 
-def _streamed(schedule: Schedule, columns: int, row: int, ahead: int | None, machine: Machine) -> Schedule:
-    """Blocks of rows that are streamed; a quarter of the nearest cache holds the accumulators of a strip."""
-    return replace(schedule, rows=STREAM_ROWS, strip=_strip(schedule, columns, row, machine.l1 // 4), ahead=ahead)
+def _streamed(
+    statement: Statement, schedule: Schedule, columns: int, row: int, ahead: int | None, machine: Machine
+) -> Schedule:
+    """Blocks of rows that are streamed; a quarter of the nearest cache holds a row of accumulators of a strip, half of
+    it where there is one such row, and threads do not depend on strips."""
+    blocks = replace(schedule, rows=STREAM_ROWS, ahead=ahead)
+    long = replace(blocks, strip=_strip(schedule, columns, row, machine.l1 // 2))
+    if schedule.jam is None and (parts := _split(statement, long, row, machine)).split is not None:
+        return parts
+    short = replace(blocks, strip=_strip(schedule, columns, row, machine.l1 // 4))
+    return _split(statement, short, row, machine)
+
+
+def _split(statement: Statement, schedule: Schedule, row: int, machine: Machine, few: int = FEW_STRIPS) -> Schedule:
+    """`schedule`, whose strips are blocks of rows, with parts of the rows for threads to share if strips are few."""
+    assert schedule.rows is not None
+    extents = statement.extents
+    depth, columns = extents[statement.loops(LoopKind.REDUCTION)[0]], extents[schedule.vector or 0]
+    sums = prod(estimate(extents[loop]) for loop in statement.loops(LoopKind.PARALLEL)) // columns
+    tall = extents[schedule.jam] if schedule.jam is not None else 1
+    strips = max(sums // tall, 1) * -(-columns // (schedule.strip or columns))
+    parts = min(MOST_PARTS // strips, depth // max(PART_ROWS * tall, machine.l2 // 16 // row))
+    if strips >= few or parts < LEAST_PARTS or parts_obstacle(statement):
+        return schedule
+    return replace(schedule, split=-(-depth // (parts * schedule.rows)) * schedule.rows)
 
 
 def _strip(schedule: Schedule, columns: int, row: int, largest: int) -> int:

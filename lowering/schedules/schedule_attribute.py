@@ -15,6 +15,7 @@ It is the attribute `schedule` of the op, a dictionary of integers:
 | `block`     | iterations of the outermost reduction loop whose partial sums are stored between | all        |
 | `rows`      | iterations of the outermost reduction loop in a block, outside of the tiles      | all inside |
 | `strip`     | iterations of the vector loop in a strip, outside of the blocks of `rows`        | all        |
+| `split`     | iterations of the outermost reduction loop that have sums of their own, with `rows` | all     |
 | `ahead`     | iterations by which vectors are fetched ahead, see below                         | none       |
 | `fetch_jam` | an input of which a tile fetches what the next one along the `jam` loop reads    | none       |
 | `taps`      | a reduction loop that is written out inside of all others                        | none       |
@@ -55,7 +56,13 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, i1, i64
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.dot_products import TILE, groups_obstacle
 from tenon.lowering.kernels.footprint import in_pieces
-from tenon.lowering.kernels.obstacles import lies_across, next_rows_obstacle, row_accesses, vector_obstacle
+from tenon.lowering.kernels.obstacles import (
+    lies_across,
+    next_rows_obstacle,
+    parts_obstacle,
+    row_accesses,
+    vector_obstacle,
+)
 from tenon.lowering.kernels.statement import (
     Access,
     LoopKind,
@@ -72,7 +79,7 @@ MOST_TAPS = 16
 """Iterations of a loop that is written out."""
 
 _TILE_KEYS = ("vector", "width", "unroll", "jam", "jam_count")
-_BLOCK_KEYS = ("pack", "pack_jam", "jam_block", "block", "rows", "strip", "ahead", "fetch_jam", "taps", "rest")
+_BLOCK_KEYS = ("pack", "pack_jam", "jam_block", "block", "rows", "strip", "split", "ahead", "fetch_jam", "taps", "rest")
 _MATRIX_KEYS = ("tile", "vector_block", "pack_block")
 _KEYS = (*_TILE_KEYS, *_BLOCK_KEYS, "dot", "depth", *_MATRIX_KEYS)
 
@@ -92,6 +99,7 @@ class Schedule:
     block: int | None = None
     rows: int | None = None
     strip: int | None = None
+    split: int | None = None
     ahead: int | None = None
     fetch_jam: int | None = None
     taps: int | None = None
@@ -183,7 +191,7 @@ def check_schedule(statement: Statement, schedule: Schedule) -> None:
             raise ValueError(f"schedule: jam is loop {schedule.jam}, which is not parallel")
     if schedule.blocked:
         _check_blocks(statement, schedule)
-    if schedule.rows is not None or schedule.strip is not None:
+    if any(part is not None for part in (schedule.rows, schedule.strip, schedule.split)):
         _check_rows(statement, schedule)
     if schedule.ahead is not None:
         _check_ahead(statement, schedule, schedule.ahead)
@@ -272,13 +280,17 @@ def _check_packed(statement: Statement, number: int, loop: int, other: int | Non
 def _check_rows(statement: Statement, schedule: Schedule) -> None:
     reductions = statement.loops(LoopKind.REDUCTION)
     if schedule.rows is None or schedule.vector is None or not reductions or statement.loops(LoopKind.SEQUENTIAL):
-        raise ValueError("schedule: rows and strip need a vector loop, a reduction loop and no sequential loop")
+        raise ValueError("schedule: rows, strip and split need a vector loop, a reduction loop and no sequential loop")
     if statement.kinds[schedule.vector] is not LoopKind.PARALLEL:
         raise ValueError(f"schedule: rows needs vectors along a parallel loop, and loop {schedule.vector} is none")
     if schedule.blocked:
         raise ValueError("schedule: rows and strip do not go with panels and blocks")
     if schedule.rows < 1 or (schedule.strip is not None and schedule.strip < 1):
         raise ValueError(f"schedule: rows is {schedule.rows} and strip {schedule.strip}; both must be at least 1")
+    if schedule.split is not None and schedule.split < 1:
+        raise ValueError(f"schedule: split is {schedule.split}, not at least 1")
+    if schedule.split is not None and (obstacle := parts_obstacle(statement)):
+        raise ValueError(f"schedule: split is {schedule.split}, but {obstacle}")
     for loop in (reductions[0], schedule.vector):
         if isinstance(statement.extents[loop], Size) or statement.extents[loop] == 0:
             raise ValueError(f"schedule: loop {loop} has {statement.extents[loop]} iterations, which makes no blocks")

@@ -108,7 +108,7 @@ def row_schedules(draw: st.DrawFn) -> dict[str, int]:
     if draw(st.booleans()):
         schedule |= {"jam": 1, "jam_count": draw(st.integers(1, 4))}
     schedule |= {"rows": draw(st.integers(1, 9))}
-    for key in ("strip", "ahead"):
+    for key in ("strip", "split", "ahead"):
         if draw(st.booleans()):
             schedule[key] = draw(st.integers(1, 20))
     return schedule
@@ -262,6 +262,8 @@ class TestErrors:
             ({**TILE, "taps": 1}, "taps is loop 1, which is no reduction loop beside the vectors"),
             ({**TILE, "taps": 3, "block": 2}, "taps goes with lanes along a parallel loop, and not with blocks"),
             ({**TILE, "pack": 2}, "input 2 cannot be packed, the op has 2 inputs"),
+            ({**TILE, "split": 4}, "rows, strip and split need a vector loop"),
+            ({**TILE, "rows": 4, "split": 0}, "split is 0, not at least 1"),
             ({**TILE, "rows": 4, "pack": 1}, "rows and strip do not go with panels and blocks"),
             ({**TILE, "ahead": 0}, "ahead is 0; it needs lanes along a loop that is not reduced, and at least 1"),
             ({"vector": 3, "width": 4, "ahead": 2}, "ahead is 2; it needs lanes along a loop that is not reduced"),

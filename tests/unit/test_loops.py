@@ -27,7 +27,7 @@ from xdsl.dialects import math, memref, scf, vector
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from tenon.lowering.kernels.obstacles import vector_obstacle
+from tenon.lowering.kernels.obstacles import parts_obstacle, vector_obstacle
 from tenon.lowering.kernels.statement import LoopKind, kernels_of, read_kernel
 
 VECTOR_BITS = st.sampled_from([0, 128, 256, 512])
@@ -468,6 +468,8 @@ class TestNumbers:
             and data.draw(st.booleans())
         ):
             numbers |= {"rows": data.draw(st.integers(1, 4)), "strip": data.draw(st.integers(1, 20))}
+            if parts_obstacle(statement) is None and data.draw(st.booleans()):
+                numbers["split"] = data.draw(st.integers(1, 8))
         schedule = ", ".join(f"{key} = {number} : i64" for key, number in numbers.items())
         module = to_loops(parse(case.text(schedule)), None)
         (result,) = interpret(module, "k", [array for _, array in case.inputs], [case.output[1]])

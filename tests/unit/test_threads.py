@@ -145,6 +145,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "matmul with edges": (lambda a, b: tenon.relu(a @ b), (floats(37, 29), floats(29, 83))),
     "matmul of few panels": (lambda a, b: a @ b, (floats(405, 60), floats(60, 250))),
     "matmul of few panels and columns beside them": (lambda a, b: a @ b, (floats(131, 70), floats(70, 128))),
+    "a row times a matrix": (lambda a, b: a @ b, (floats(1, 1201) / 32, floats(1201, 800))),
+    "few rows times a matrix, and more": (lambda a, b: tenon.relu(a @ b), (floats(4, 1201) / 32, floats(1201, 800))),
     "rows": (lambda x: tenon.softmax(x, axis=-1), (floats(33, 50),)),
     "columns": (lambda x: tenon.sum(x, axis=0), (floats(31, 900),)),
     "pointwise": (lambda x, y: tenon.exp(x * y) + x, (floats(1009), floats(1009))),
@@ -160,6 +162,17 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "selected columns": (lambda x: tenon.top_k(x, 3, axis=0)[1], (floats(83, 9),)),
     "gradient": (tenon.grad(lambda w, x: tenon.sum(tenon.tanh(x @ w))), (floats(21, 33), floats(45, 21))),
 }
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_threads_share_the_rows_of_a_matrix(rows: int) -> None:
+    """Where all columns are one strip."""
+    function = tenon.jit(lambda a, b, c: tenon.relu(a @ b + c))
+    a, b, c = floats(rows, 4100) / 64, floats(4100, 768), floats(768)
+    compiled = function.compile(a, b, c)
+    assert "{threads}" in str(compiled)
+    expected = np.maximum(a.astype(np.float64) @ b + c, 0)
+    np.testing.assert_allclose(compiled(a, b, c), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.usefixtures("cuts")

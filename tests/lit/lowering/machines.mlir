@@ -34,7 +34,7 @@ func.func private @matmul(%a: memref<192x128xf32>, %b: memref<128x256xf32>, %o: 
 
 // -----
 
-// Columns of a matrix are added up in strips, whose sums take a quarter of the nearest cache.
+// Columns of a matrix are added up in strips, whose sums take half of the nearest cache.
 func.func private @columns(%x: memref<4096x8192xf32>, %o: memref<8192xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>], iterator_types = ["reduction", "parallel"]} ins(%x : memref<4096x8192xf32>) outs(%o : memref<8192xf32>) {
   ^bb0(%a: f32, %acc: f32):
@@ -44,9 +44,9 @@ func.func private @columns(%x: memref<4096x8192xf32>, %o: memref<8192xf32>) attr
   func.return
 }
 // AVX2-LABEL: @columns
-// AVX2: strip = 2048 : i64
+// AVX2: strip = 4096 : i64
 // NEAR-LABEL: @columns
-// NEAR: strip = 4096 : i64
+// NEAR: strip = 8192 : i64
 // NAME:  schedule: machine is 'avx3', none of generic, avx512, avx2, sse, neon
 // FACT:  schedule: machine has no fact 'l4', its facts are vector-bits, registers, part-bits, l1, l2, l3, line, page, scaling, multiply-add, halves, dots
 // VALUE: schedule: machine has l2=big, expected an integer

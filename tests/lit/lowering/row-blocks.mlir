@@ -79,3 +79,31 @@ func.func private @groups(%a: memref<2048x16xf32>, %o: memref<16xf32>) attribute
 // CHECK: arith.addf %{{[0-9]+}}, %[[PART]]
 // CHECK: vector.store %{{[0-9]+}}, %o
 // CHECK: memref.dealloc %[[OWN]]
+
+// -----
+
+// Threads share the rows: parts of 8 begin with nothing, in rows of their own, the last one of 4 beside the others. These
+// are combined in their order, beginning with the fill.
+func.func private @parts(%a: memref<20x8xf32>, %o: memref<8xf32>) attributes {kernel} {
+  %one = arith.constant 1.0 : f32
+  linalg.fill ins(%one : f32) outs(%o : memref<8xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d1, d0)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%a : memref<20x8xf32>) outs(%o : memref<8xf32>) attrs = {schedule = {vector = 0, width = 8, unroll = 1, rows = 4, strip = 8, split = 8}} {
+  ^bb0(%x: f32, %acc: f32):
+    %r = arith.addf %acc, %x : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @parts
+// CHECK-DAG: %[[NOTHING:[0-9]+]] = arith.constant -0.000000e+00 : f32
+// CHECK: %[[SUMS:[0-9]+]] = memref.alloc() : memref<3x8xf32>
+// CHECK: %[[START:[0-9]+]] = vector.broadcast %[[NOTHING]] : f32 to vector<8xf32>
+// CHECK: "scf.parallel"
+// CHECK-NEXT: ^bb0(%[[PART:[0-9]+]]: index):
+// CHECK: scf.for {{.*}} iter_args(%{{[0-9]+}} = %[[START]])
+// CHECK: vector.store %{{[0-9]+}}, %[[SUMS]][%[[PART]],
+// CHECK: scf.reduce
+// CHECK: vector.store %{{[0-9]+}}, %[[SUMS]][%{{[0-9]+}}, %{{[0-9]+}}] {beside}
+// CHECK: %[[FILL:[0-9]+]] = vector.broadcast %one : f32 to vector<8xf32>
+// CHECK: scf.for %[[ROW:[0-9]+]] = {{.*}} iter_args(%{{[0-9]+}} = %[[FILL]])
+// CHECK-NEXT: vector.load %[[SUMS]][%[[ROW]],

@@ -290,7 +290,7 @@ func.func private @tall(%a: memref<60000x128xf32>, %b: memref<60000x64xf32>, %o:
   func.return
 }
 // CHECK-LABEL: @tall
-// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 6 : i64, rows = 96 : i64, strip = 64 : i64, ahead = 96 : i64}
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 6 : i64, rows = 96 : i64, strip = 64 : i64, split = 3840 : i64, ahead = 96 : i64}
 
 // -----
 
@@ -517,7 +517,7 @@ func.func private @transposed(%x: memref<64x48xf32>, %o: memref<48x64xf32>) attr
 
 // -----
 
-// Down the columns of long rows, a few rows are read together.
+// Down the columns of long rows, a few rows are read together, in parts that threads share.
 func.func private @columns(%x: memref<512x4096xf32>, %o: memref<4096xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>], iterator_types = ["reduction", "parallel"]} ins(%x : memref<512x4096xf32>) outs(%o : memref<4096xf32>) {
   ^bb0(%a: f32, %acc: f32):
@@ -527,7 +527,7 @@ func.func private @columns(%x: memref<512x4096xf32>, %o: memref<4096xf32>) attri
   func.return
 }
 // CHECK-LABEL: @columns
-// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, rows = 8 : i64, strip = 2048 : i64, ahead = 16 : i64}
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, rows = 8 : i64, strip = 4096 : i64, split = 32 : i64, ahead = 16 : i64}
 
 // -----
 
@@ -542,7 +542,7 @@ func.func private @three_rows(%a: memref<3x4096xf32>, %b: memref<4096x1024xf32>,
   func.return
 }
 // CHECK-LABEL: @three_rows
-// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 3 : i64, rows = 8 : i64, strip = 1024 : i64, ahead = 16 : i64}
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 3 : i64, rows = 8 : i64, strip = 1024 : i64, split = 256 : i64, ahead = 16 : i64}
 func.func private @eight_rows(%a: memref<8x4096xf32>, %b: memref<4096x1024xf32>, %o: memref<8x1024xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<8x4096xf32>, memref<4096x1024xf32>) outs(%o : memref<8x1024xf32>) {
   ^bb0(%x: f32, %y: f32, %acc: f32):
@@ -724,7 +724,7 @@ func.func private @streamed_and_added_to(%a: memref<1x4096xf32>, %b: memref<4096
   func.return
 }
 // CHECK-LABEL: @streamed_and_added_to
-// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, rows = 8 : i64, strip = 2048 : i64, ahead = 16 : i64}
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, rows = 8 : i64, strip = 4096 : i64, split = 256 : i64, ahead = 16 : i64}
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64}
 
 // -----
