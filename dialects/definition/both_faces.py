@@ -28,7 +28,10 @@ CASTS = {
 
 ABSENT: dict[str, str] = {
     **dict.fromkeys(
-        ("backward", "grad", "grad_fn", "is_leaf", "register_hook", "requires_grad", "requires_grad_", "retain_grad"),
+        (
+            *("backward", "grad", "grad_fn", "is_leaf", "requires_grad", "requires_grad_"),
+            *("register_hook", "register_post_accumulate_grad_hook", "retain_grad"),
+        ),
         "tenon.grad and tenon.value_and_grad differentiate functions, and tenon.trace makes programs of tensors",
     ),
     **dict.fromkeys(
