@@ -90,8 +90,47 @@ def test_a_vector_on_either_side_of_a_triangle(unit: bool) -> None:
     matrix, right = SQUARE[0], RIGHT[:, 0]
     triangle = np.tril(matrix, -1) + np.eye(4) if unit else np.tril(matrix)
     for left, wanted in ((True, triangle), (False, triangle.T)):
-        found = linalg.solve_triangular(matrix, right, left=left, unitriangular=unit)
+        found = linalg.solve_triangular(matrix, right, lower=True, left=left, unitriangular=unit)
         np.testing.assert_allclose(found, np.linalg.solve(wanted, right), **STRICT)
+
+
+@pytest.mark.parametrize("trans", [0, 1, 2, "N", "T", "C"])
+@pytest.mark.parametrize("settings", [{}, {"lower": True}, {"lower": True, "unit_diagonal": True}], ids=str)
+def test_triangles_by_the_names_of_scipy(settings: dict[str, bool], trans: int | str) -> None:
+    scipy_linalg = pytest.importorskip("scipy.linalg")
+    named: dict[str, Any] = {"lower": False, **settings, "trans": trans}
+    for right in (RIGHT, RIGHT[:, 0]):
+        wanted = scipy_linalg.solve_triangular(SQUARE[0], right, **named)
+        np.testing.assert_allclose(linalg.solve_triangular(SQUARE[0], right, **named), wanted, **STRICT)
+        turned = linalg.solve_triangular(SQUARE[0].T, right.T, left=False, **{**named, "lower": not named["lower"]})
+        np.testing.assert_allclose(turned, np.transpose(wanted), **STRICT)
+
+
+def test_which_triangle_counts_has_to_be_said() -> None:
+    with pytest.raises(TypeError, match=r"^solve_triangular: which triangle counts is not said; write upper=True or"):
+        linalg.solve_triangular(SQUARE, SQUARE)
+    with pytest.raises(ValueError, match=r"^solve_triangular: upper is True and lower is True; one triangle counts"):
+        linalg.solve_triangular(SQUARE, SQUARE, upper=True, lower=True)
+    with pytest.raises(ValueError, match=r"^solve_triangular: trans is 'X' where 0, 1, 2, 'N', 'T' or 'C' is needed"):
+        linalg.solve_triangular(SQUARE, SQUARE, upper=True, trans="X")
+
+
+def test_systems_from_the_right() -> None:
+    torch = pytest.importorskip("torch")
+    right = np.broadcast_to(RIGHT.T, (3, 2, 4)).copy()
+    wanted = torch.linalg.solve(torch.tensor(SQUARE), torch.tensor(right), left=False).numpy()
+    np.testing.assert_allclose(linalg.solve(SQUARE, right, left=False), wanted, **STRICT)
+    vector = linalg.solve(SQUARE[0], RIGHT[:, 0], left=False)
+    np.testing.assert_allclose(vector @ SQUARE[0], RIGHT[:, 0], **STRICT)
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_systems_by_their_factor(upper: bool) -> None:
+    factor = linalg.cholesky(DEFINITE, upper=upper)
+    right = np.broadcast_to(RIGHT, (3, 4, 2))
+    found = tenon.jit(lambda b, factor: tenon.cholesky_solve(b, factor, upper))(right, factor)
+    np.testing.assert_allclose(found, np.linalg.solve(DEFINITE, right), **STRICT)
+    np.testing.assert_allclose(tenon.cholesky_inverse(factor, upper), np.linalg.inv(DEFINITE), **STRICT)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint8", "bool", "bfloat16", "float16", "float32", "float64"])
@@ -135,6 +174,19 @@ LOSSES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda m, a, b: m.linalg.solve_triangular(a, b, upper=True, unitriangular=True),
         (SQUARE / 8, np.broadcast_to(RIGHT, (3, 4, 2)).copy()),
     ),
+    "triangle, transposed": (
+        lambda m, a, b: (
+            m.linalg.solve_triangular(a.mT, b, upper=False)
+            if m is not tenon
+            else m.linalg.solve_triangular(a, b, upper=True, trans="T")
+        ),
+        (SQUARE / 8, np.broadcast_to(RIGHT, (3, 4, 2)).copy()),
+    ),
+    "factor": (
+        lambda m, x, b: m.cholesky_solve(b, m.linalg.cholesky(symmetric(x))),
+        (DEFINITE, np.broadcast_to(RIGHT, (3, 4, 2)).copy()),
+    ),
+    "logdet": (lambda m, x: m.logdet(symmetric(x)), (DEFINITE,)),
     "svd-tall": (of_singular_vectors, (TALL,)),
     "svd-wide": (of_singular_vectors, (WIDE,)),
     "nuclear": (lambda m, x: m.linalg.matrix_norm(x, ord="nuc"), (TALL,)),
@@ -199,9 +251,10 @@ def test_where_a_matrix_of_a_stack_is_refused_python_says_so() -> None:
     stack[1] = 0
     with pytest.raises(np.linalg.LinAlgError, match=r"^tenon\.inv: singular matrix \(operands \(3, 4, 4\)\)"):
         tenon.jit(tenon.inv)(stack)
-    for function in (tenon.solve, tenon.solve_triangular):
-        with pytest.raises(np.linalg.LinAlgError, match=rf"^tenon\.{function.__name__}: singular matrix"):
-            tenon.jit(function)(stack, stack)
+    with pytest.raises(np.linalg.LinAlgError, match=r"^tenon\.solve: singular matrix"):
+        tenon.jit(tenon.solve)(stack, stack)
+    with pytest.raises(np.linalg.LinAlgError, match=r"^tenon\.solve_triangular: singular matrix"):
+        tenon.jit(lambda a, b: tenon.solve_triangular(a, b, lower=True))(stack, stack)
     np.testing.assert_array_equal(tenon.jit(linalg.slogdet)(stack)[1], np.linalg.slogdet(stack)[1])
 
 

@@ -185,32 +185,94 @@ class SlogdetOp(MatrixOp):
 
 @tensor_function
 @also_called(A="a", B="b")
-def solve(a: Any, b: Any) -> Any:
-    """The solution x of a x = b: of matrices `a` (..., n, n) and `b` (..., n, k), whose stacks broadcast, or a vector
-    `b` (n,). Raises `LinAlgError` for a singular `a`.
+def solve(a: Any, b: Any, *, left: bool = True) -> Any:
+    """The solution x of a x = b (of x a = b without `left`): of matrices `a` (..., n, n) and `b` (..., n, k), without
+    `left` (..., k, n), whose stacks broadcast, or a vector `b` (n,). Raises `LinAlgError` for a singular `a`.
 
     >>> tenon.solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 2.0]))
     """
-    return _solved(SolveMatricesOp, "solve", shaped(a, "tenon.solve: a"), shaped(b, "tenon.solve: b"))
+    a, b = shaped(a, "tenon.solve: a"), shaped(b, "tenon.solve: b")
+    if left or b.ndim == 1:
+        return _solved(SolveMatricesOp, "solve", a if left else transposed(a), b)
+    return transposed(_solved(SolveMatricesOp, "solve", transposed(a), transposed(b)))
 
 
 @tensor_function
-@also_called(A="a", B="b")
-def solve_triangular(a: Any, b: Any, *, upper: bool = False, left: bool = True, unitriangular: bool = False) -> Any:
-    """The solution x of a x = b (of x a = b without `left`), where only the lower or `upper` triangle of `a` (..., n,
-    n) counts, with ones on its diagonal if `unitriangular`. `b` is (..., n, k), without `left` (..., k, n), or a
-    vector (n,).
+@also_called(A="a", B="b", unit_diagonal="unitriangular")
+def solve_triangular(
+    a: Any,
+    b: Any,
+    *,
+    upper: bool | None = None,
+    lower: bool | None = None,
+    left: bool = True,
+    trans: int | str = 0,
+    unitriangular: bool = False,
+) -> Any:
+    """The solution x of a x = b (of x a = b without `left`), where only one triangle of `a` (..., n, n) counts, with
+    ones on its diagonal if `unitriangular` (SciPy's `unit_diagonal`). `b` is (..., n, k), without `left` (..., k, n),
+    or a vector (n,).
 
-    >>> tenon.solve_triangular(np.array([[2.0, 9.0], [1.0, 1.0]]), np.array([2.0, 3.0]))
+    Which triangle counts is said by `upper` or `lower`: SciPy takes the upper one unless told otherwise, PyTorch asks,
+    and so does this. With `trans` 1 or "T" the equation is that of `a` transposed.
+
+    >>> tenon.solve_triangular(np.array([[2.0, 9.0], [1.0, 1.0]]), np.array([2.0, 3.0]), lower=True)
     """
-    a, b = shaped(a), shaped(b)
-    if left:
-        return _solved(SolveTrianglesOp, "solve_triangular", a, b, upper=upper, unitriangular=unitriangular)
-    of_rows = {"upper": not upper, "unitriangular": unitriangular}
-    solved = _solved(
-        SolveTrianglesOp, "solve_triangular", transposed(a), b if b.ndim == 1 else transposed(b), **of_rows
-    )
-    return solved if b.ndim == 1 else transposed(solved)
+    a, b, upper = shaped(a), shaped(b), _is_upper("solve_triangular", upper, lower)
+    if trans not in (0, 1, 2, "N", "T", "C"):
+        raise ValueError(f"solve_triangular: trans is {trans!r} where 0, 1, 2, 'N', 'T' or 'C' is needed")
+    is_turned = (trans not in (0, "N")) == left
+    if is_turned:
+        a, upper = transposed(a), not upper
+    settings = {"upper": upper, "unitriangular": unitriangular}
+    if left or b.ndim == 1:
+        return _solved(SolveTrianglesOp, "solve_triangular", a, b, **settings)
+    return transposed(_solved(SolveTrianglesOp, "solve_triangular", a, transposed(b), **settings))
+
+
+def _is_upper(function: str, upper: bool | None, lower: bool | None) -> bool:
+    if upper is None and lower is None:
+        raise TypeError(f"{function}: which triangle counts is not said; write upper=True or lower=True")
+    if upper is not None and lower is not None and upper == lower:
+        raise ValueError(f"{function}: upper is {upper} and lower is {lower}; one triangle counts")
+    return bool(upper) if upper is not None else not lower
+
+
+@tensor_function
+@also_called(input="b", B="b", L="factor", input2="factor")
+def cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
+    """The solution x of a x = `b` (..., n, k) by what `cholesky` gives of `a`, the lower triangular `factor` (..., n,
+    n), or the `upper` one.
+
+    >>> tenon.cholesky_solve(np.array([[2.0], [4.0]]), np.diag([1.0, 2.0]))
+    """
+    b, factor = shaped(b), shaped(factor)
+    first = solve_triangular(factor, b, upper=upper, trans=int(upper))
+    return solve_triangular(factor, first, upper=upper, trans=int(not upper))
+
+
+@tensor_function
+@also_called(input="factor", L="factor")
+def cholesky_inverse(factor: Any, upper: bool = False) -> Any:
+    """The inverses of the matrices (..., n, n) of which `cholesky` gives the lower triangular `factor`, or the `upper`
+    one.
+
+    >>> tenon.cholesky_inverse(np.diag([1.0, 2.0]))
+    """
+    factor = shaped(factor)
+    return cholesky_solve(ops.eye(factor.shape[-1], dtype=factor.dtype), factor, upper)
+
+
+@tensor_function
+@also_called(input="x", A="x")
+def logdet(x: Any) -> Any:
+    """The logarithms (...,) of the determinants of the square matrices `x` (..., n, n): NaN where one is negative, -inf
+    where it is 0.
+
+    >>> tenon.logdet(np.diag([2.0, 3.0]))
+    """
+    sign, logarithm = ops.slogdet(x)
+    return ops.select(sign < 0, np.nan, logarithm)
 
 
 def _solved(op: Any, name: str, a: Value, b: Value, **settings: Any) -> Any:
