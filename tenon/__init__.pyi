@@ -327,8 +327,9 @@ def cat(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ...,
     """The `tensors` one behind the other along `axis`. They have one rank and agree in all other sizes."""
 def cbrt(x: _Any, *, out: _Any = ...) -> _Any:
     """The cube root of `x`, of negative numbers, too. The gradient at 0 is infinite."""
-def cdist(x: _Any = ..., y: _Any = ..., p: _b.float = ..., *, x1: _Any = ..., x2: _Any = ...) -> _Any:
-    """The distances (..., m, n) in the norm `p` of the rows of `x` (..., m, k) to those of `y` (..., n, k)."""
+def cdist(x: _Any = ..., y: _Any = ..., p: _b.float = ..., compute_mode: _b.str | None = ..., *, x1: _Any = ..., x2: _Any = ...) -> _Any:
+    """The distances (..., m, n) in the norm `p` of the rows of `x` (..., m, k) to those of `y` (..., n, k). Where one
+    is 0 its gradient is 0. Differences are never taken from products, whatever `compute_mode` of PyTorch's says."""
 def ceil(x: _Any, *, out: _Any = ...) -> _Any:
     """The smallest whole number not below `x`. Integers stay as they are. The gradient is 0."""
 def celu(x: _Any, alpha: _b.float = ..., *, out: _Any = ...) -> _Any:
@@ -337,6 +338,12 @@ def cholesky(x: _Any, upper: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """The lower triangular matrices l with l l^T = `x`, of symmetric positive definite matrices (..., n, n); with
     `upper` the upper ones u with u^T u = x. Of others the symmetric part counts. Raises `LinAlgError` where
     there are none."""
+def cholesky_inverse(factor: _Any = ..., upper: _b.bool = ..., *, L: _Any = ...) -> _Any:
+    """The inverses of the matrices (..., n, n) of which `cholesky` gives the lower triangular `factor`, or the `upper`
+    one."""
+def cholesky_solve(b: _Any = ..., factor: _Any = ..., upper: _b.bool = ..., *, B: _Any = ..., L: _Any = ..., input2: _Any = ...) -> _Any:
+    """The solution x of a x = `b` (..., n, k) by what `cholesky` gives of `a`, the lower triangular `factor` (..., n,
+    n), or the `upper` one."""
 def chunk(x: _Any, chunks: _b.int, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
     """`x` cut along `axis` into at most `chunks` parts of one size, of which the last may be smaller."""
 def clamp(x: _Any, low: _Any = ..., high: _Any = ..., *, min: _Any = ..., max: _Any = ..., out: _Any = ...) -> _Any:
@@ -677,6 +684,9 @@ def logaddexp2(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) ->
     """log2(2^`x` + 2^`y`), without overflow."""
 def logcumsumexp(x: _Any, axis: _b.int = ..., exclusive: _b.bool = ..., reverse: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """The logarithms of the sums of exp(`x`) up to each place along `axis`, without overflow."""
+def logdet(x: _Any = ..., *, A: _Any = ...) -> _Any:
+    """The logarithms (...,) of the determinants of the square matrices `x` (..., n, n): NaN where one is negative, -inf
+    where it is 0."""
 def logical_and(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether both `x` and `y` are true (not zero)."""
 def logical_not(x: _Any, *, out: _Any = ...) -> _Any:
@@ -806,6 +816,9 @@ def pad(x: _Any, low: _b.int | _Sequence[_b.int] | None = ..., high: _b.int | _S
 def partition_sort(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """The rows of `x` (rows, n) each sorted, in the order of `sort_rows`, on a CPU that packs lanes. Elements have 16,
     32 or 64 bits."""
+def pdist(x: _Any, p: _b.float = ...) -> _Any:
+    """The distances (n (n - 1) / 2,) in the norm `p` of the rows of `x` (n, k) to each other: of the first to all that
+    follow, then of the second, and so on. Where one is 0 its gradient is 0."""
 def permute(x: _Any, *axes: _Any, dims: _Any = ...) -> _Any:
     """`x` with its axes in the order `axes`, integers or one tuple of them, which may be named `dims`."""
 def permute_dims(x: _Any, permutation: _b.int | _Sequence[_b.int] | None = ..., *, axes: _Any = ..., out: _Any = ...) -> _Any:
@@ -966,13 +979,13 @@ def softshrink(x: _Any, lambd: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`x` moved towards 0 by `lambd`, 0 inside of [-`lambd`, `lambd`], where the gradient is 0; NaN stays."""
 def softsign(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` / (1 + |`x`|); NaN for an infinity, as in PyTorch."""
-def solve(a: _Any = ..., b: _Any = ..., *, A: _Any = ..., B: _Any = ...) -> _Any:
-    """The solution x of a x = b: of matrices `a` (..., n, n) and `b` (..., n, k), whose stacks broadcast, or a vector
-    `b` (n,). Raises `LinAlgError` for a singular `a`."""
-def solve_triangular(a: _Any = ..., b: _Any = ..., *, upper: _b.bool = ..., left: _b.bool = ..., unitriangular: _b.bool = ..., A: _Any = ..., B: _Any = ...) -> _Any:
-    """The solution x of a x = b (of x a = b without `left`), where only the lower or `upper` triangle of `a` (..., n,
-    n) counts, with ones on its diagonal if `unitriangular`. `b` is (..., n, k), without `left` (..., k, n), or a
-    vector (n,)."""
+def solve(a: _Any = ..., b: _Any = ..., *, left: _b.bool = ..., A: _Any = ..., B: _Any = ...) -> _Any:
+    """The solution x of a x = b (of x a = b without `left`): of matrices `a` (..., n, n) and `b` (..., n, k), without
+    `left` (..., k, n), whose stacks broadcast, or a vector `b` (n,). Raises `LinAlgError` for a singular `a`."""
+def solve_triangular(a: _Any = ..., b: _Any = ..., *, upper: _b.bool | None = ..., lower: _b.bool | None = ..., left: _b.bool = ..., trans: _b.int | _b.str = ..., unitriangular: _b.bool = ..., A: _Any = ..., B: _Any = ..., unit_diagonal: _Any = ...) -> _Any:
+    """The solution x of a x = b (of x a = b without `left`), where only one triangle of `a` (..., n, n) counts, with
+    ones on its diagonal if `unitriangular` (SciPy's `unit_diagonal`). `b` is (..., n, k), without `left` (..., k, n),
+    or a vector (n,)."""
 def sort(x: _Any, axis: _b.int = ..., descending: _b.bool = ..., stable: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` sorted along `axis`, smallest element first, or largest first if `descending`."""
 def sort_groups(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:

@@ -139,8 +139,9 @@ class Methods:
         """`x` converted to `dtype`."""
     def cbrt(self) -> _Self:
         """The cube root of `x`, of negative numbers, too. The gradient at 0 is infinite."""
-    def cdist(self, y: _Any = ..., p: _b.float = ..., *, x1: _Any = ..., x2: _Any = ...) -> _Any:
-        """The distances (..., m, n) in the norm `p` of the rows of `x` (..., m, k) to those of `y` (..., n, k)."""
+    def cdist(self, y: _Any = ..., p: _b.float = ..., compute_mode: _b.str | None = ..., *, x1: _Any = ..., x2: _Any = ...) -> _Any:
+        """The distances (..., m, n) in the norm `p` of the rows of `x` (..., m, k) to those of `y` (..., n, k). Where one
+        is 0 its gradient is 0. Differences are never taken from products, whatever `compute_mode` of PyTorch's says."""
     def ceil(self) -> _Self:
         """The smallest whole number not below `x`. Integers stay as they are. The gradient is 0."""
     def celu(self, alpha: _b.float = ...) -> _Self:
@@ -456,6 +457,9 @@ class Methods:
         """log2(2^`x` + 2^`y`), without overflow."""
     def logcumsumexp(self, axis: _b.int = ..., exclusive: _b.bool = ..., reverse: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ...) -> _Self:
         """The logarithms of the sums of exp(`x`) up to each place along `axis`, without overflow."""
+    def logdet(self, *, A: _Any = ...) -> _Any:
+        """The logarithms (...,) of the determinants of the square matrices `x` (..., n, n): NaN where one is negative, -inf
+        where it is 0."""
     def logical_and(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
         """Whether both `x` and `y` are true (not zero)."""
     def logical_not(self) -> _Self:
@@ -574,6 +578,9 @@ class Methods:
     def partition_sort(self, descending: _b.bool = ...) -> _Self:
         """The rows of `x` (rows, n) each sorted, in the order of `sort_rows`, on a CPU that packs lanes. Elements have 16,
         32 or 64 bits."""
+    def pdist(self, p: _b.float = ...) -> _Any:
+        """The distances (n (n - 1) / 2,) in the norm `p` of the rows of `x` (n, k) to each other: of the first to all that
+        follow, then of the second, and so on. Where one is 0 its gradient is 0."""
     def permute_dims(self, permutation: _b.int | _Sequence[_b.int] | None = ..., *, axes: _Any = ...) -> _Self:
         """`x` with its axes reordered: axis i of the result is axis `permutation[i]` of `x`, or reversed without it."""
     def pinv(self, rtol: _b.float = ...) -> _Self:

@@ -89,7 +89,13 @@ class _Table(Module):
     """
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, dtype: Any, seed: Seed
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None,
+        scale_grad_by_freq: bool,
+        dtype: Any,
+        seed: Seed,
     ) -> None:
         super().__init__()
         check_sizes(self, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
@@ -100,17 +106,18 @@ class _Table(Module):
                     f"{type(self).__name__}: padding_idx is {padding_idx}, and there are {num_embeddings} rows"
                 )
             padding_idx %= num_embeddings
-        self.padding_idx = padding_idx
+        self.padding_idx, self.scale_grad_by_freq = padding_idx, scale_grad_by_freq
         weight = generator_of(seed).standard_normal((num_embeddings, embedding_dim)).astype(dtype)
         if padding_idx is not None:
             weight[padding_idx] = 0
         self.weight: Array = weight
 
     @classmethod
-    def from_pretrained(cls, embeddings: Any, freeze: bool = True, **settings: Any) -> Self:
-        """A table of given vectors; unless `freeze` is false, no gradient is found for them."""
+    def from_pretrained(cls, embeddings: Any, freeze: bool = True, *args: Any, **settings: Any) -> Self:
+        """A table of given vectors, with what else a table takes; unless `freeze` is false, no gradient is found for
+        them."""
         rows, size = embeddings.shape
-        made = cls(rows, size, **settings)
+        made = cls(rows, size, *args, **settings)
         if freeze:
             made.weight = tenon.nn.Parameter(embeddings, requires_grad=False)
         else:
@@ -118,8 +125,23 @@ class _Table(Module):
         return made
 
     def extra_repr(self) -> str:
+        size, padding, scaled = self._shown()
+        return size + padding + scaled
+
+    def _shown(self) -> tuple[str, str, str]:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+        scaled = ", scale_grad_by_freq=True" if self.scale_grad_by_freq else ""
+        return f"{self.num_embeddings}, {self.embedding_dim}", padding, scaled
+
+
+def check_table(where: str, max_norm: float | None, sparse: bool) -> None:
+    """Raise `ValueError` for what tables do not do."""
+    if max_norm is not None:
+        raise ValueError(
+            f"{where}: there is no max_norm, which changes weight in a call; scale the rows of weight before"
+        )
+    if sparse:
+        raise ValueError(f"{where}: there are no sparse gradients; leave sparse out, and gradients are whole arrays")
 
 
 def check_places(where: str, places: Any, count: int) -> None:
@@ -134,10 +156,32 @@ def check_places(where: str, places: Any, count: int) -> None:
             raise IndexError(f"{where}: index {least if least < 0 else greatest} is none of 0 to {count - 1}")
 
 
+def rows_of(weight: Array, indices: Array, scales: bool) -> Array:
+    """The rows of `weight` at `indices`; if it `scales`, their gradient is over how often each index is among them."""
+    rows = tenon.embedding(weight, indices)
+    if not scales:
+        return rows
+    each = tenon.reshape(tenon.cast(tenon.ones_like(indices), dtype="f32"), (-1,))
+    counts = tenon.index_add(np.zeros(weight.shape[0], np.float32), 0, tenon.reshape(indices, (-1,)), each)
+    share = tenon.cast(tenon.expand_dims(1 / tenon.embedding(counts, indices), axis=-1), dtype=rows.dtype)
+    fixed = tenon.stop_gradient(rows)
+    return fixed + share * (rows - fixed)
+
+
+def embedded(weight: Array, indices: Array, padding_idx: int | None, scales: bool) -> Array:
+    """The rows of `weight` at `indices`, of which that at `padding_idx` has no gradient."""
+    rows = rows_of(weight, indices, scales)
+    if padding_idx is None:
+        return rows
+    is_padding = tenon.expand_dims(tenon.equal(indices, padding_idx), axis=-1)
+    return tenon.select(is_padding, tenon.stop_gradient(rows), rows)
+
+
 class Embedding(_Table):
     """Rows of a learned table (`num_embeddings`, `embedding_dim`), which starts standard normal.
 
-    The row `padding_idx` starts with zeros, and has no gradient.
+    The row `padding_idx` starts with zeros, and has no gradient. With `scale_grad_by_freq`, the gradient of a row is
+    over how often it is asked for in a call. There is no `max_norm`, and no `sparse` gradient: raises `ValueError`.
     """
 
     def __init__(
@@ -145,42 +189,49 @@ class Embedding(_Table):
         num_embeddings: int,
         embedding_dim: int,
         padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
         *,
         dtype: Any = np.float32,
         seed: Seed = None,
     ) -> None:
-        super().__init__(num_embeddings, embedding_dim, padding_idx, dtype, seed)
+        check_table("Embedding", max_norm, sparse)
+        super().__init__(num_embeddings, embedding_dim, padding_idx, scale_grad_by_freq, dtype, seed)
 
     def forward(self, indices: Array) -> Array:
         """(..., dim) for indices of any shape. Raises `IndexError` for one that is known and no row of the table."""
         check_places("Embedding", indices, self.weight.shape[0])
-        rows = tenon.embedding(self.weight, indices)
-        if self.padding_idx is None:
-            return rows
-        is_padding = tenon.expand_dims(tenon.equal(indices, self.padding_idx), axis=-1)
-        return tenon.select(is_padding, tenon.stop_gradient(rows), rows)
+        return embedded(self.weight, indices, self.padding_idx, self.scale_grad_by_freq)
 
 
 class EmbeddingBag(_Table):
     """Sums, means or maxima of bags of rows of a learned table (`num_embeddings`, `embedding_dim`).
 
-    Rows `padding_idx` do not count. What is made of an empty bag is 0.
+    Rows `padding_idx` do not count. What is made of an empty bag is 0. With `scale_grad_by_freq`, which is not for
+    maxima, the gradient of a row is over how often it is asked for in a call. There is no `max_norm`, and no `sparse`
+    gradient: raises `ValueError`.
     """
 
     def __init__(
         self,
         num_embeddings: int,
         embedding_dim: int,
-        *,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
         mode: str = "mean",
+        sparse: bool = False,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
+        *,
         dtype: Any = np.float32,
         seed: Seed = None,
     ) -> None:
-        super().__init__(num_embeddings, embedding_dim, padding_idx, dtype, seed)
-        if mode not in ("sum", "mean", "max"):
-            raise ValueError(f"EmbeddingBag: mode {mode!r} is not 'sum', 'mean' or 'max'")
+        check_table("EmbeddingBag", max_norm, sparse)
+        super().__init__(num_embeddings, embedding_dim, padding_idx, scale_grad_by_freq, dtype, seed)
+        _check_mode("EmbeddingBag", mode, scale_grad_by_freq, None)
         self.mode, self.include_last_offset = mode, include_last_offset
 
     def forward(self, indices: Array, offsets: Any = None, per_sample_weights: Any = None) -> Array:
@@ -188,40 +239,72 @@ class EmbeddingBag(_Table):
         (and where the last one ends, with `include_last_offset`). Rows are multiplied by `per_sample_weights`, of the
         shape of the indices, which only `mode="sum"` takes.
         """
-        if per_sample_weights is not None and self.mode != "sum":
-            raise ValueError(f"EmbeddingBag: per_sample_weights are for mode 'sum', and this is {self.mode!r}")
-        if (len(indices.shape) == 1) != (offsets is not None):
-            raise ValueError("EmbeddingBag: offsets are needed for indices (n,), and for no others")
-        if offsets is None:
-            is_in: Any = np.ones((1, 1), np.bool_)
-            rows = tenon.embedding(self.weight, indices)
-            of_bags, weights = indices, per_sample_weights
-        else:
-            starts = offsets[:-1] if self.include_last_offset else offsets
-            bag = tenon.sum(tenon.cast(tenon.expand_dims(starts, axis=1) <= _places(indices), dtype="i32"), axis=0)
-            is_in = tenon.expand_dims(tenon.iota(shape=(starts.shape[0],)) + 1, axis=1) == bag
-            rows = tenon.expand_dims(tenon.embedding(self.weight, indices), axis=0)
-            of_bags = tenon.expand_dims(indices, axis=0)
-            weights = None if per_sample_weights is None else tenon.expand_dims(per_sample_weights, axis=0)
-        counts = is_in if self.padding_idx is None else tenon.logical_and(is_in, of_bags != self.padding_idx)
-        counts = tenon.broadcast_to(
-            counts, tuple([max(a, b) for a, b in zip(counts.shape, of_bags.shape, strict=True)])
+        return bags_of(
+            "EmbeddingBag",
+            self.weight,
+            indices,
+            offsets,
+            per_sample_weights,
+            self.mode,
+            self.include_last_offset,
+            self.padding_idx,
+            self.scale_grad_by_freq,
         )
-        return self._combined(rows, tenon.expand_dims(counts, axis=-1), weights)
-
-    def _combined(self, rows: Array, counts: Array, weights: Any) -> Array:
-        """Rows (bags or 1, n, dim) of bags, as far as each counts (bags, n, 1)."""
-        if self.mode == "max":
-            largest = tenon.max(tenon.select(counts, rows, -np.inf), axis=1)
-            return tenon.select(tenon.any(counts, axis=1), largest, 0.0)
-        share = tenon.select(counts, 1.0, 0.0).astype(rows.dtype)
-        if weights is not None:
-            share = share * tenon.expand_dims(weights, axis=-1)
-        total = tenon.sum(rows * share, axis=1)
-        return total if self.mode == "sum" else total / tenon.maximum(tenon.sum(share, axis=1), 1)
 
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, mode={self.mode!r}"
+        size, padding, scaled = self._shown()
+        return f"{size}{scaled}, mode={self.mode!r}{padding}"
+
+
+def _check_mode(where: str, mode: str, scales: bool, weights: Any) -> None:
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError(f"{where}: mode {mode!r} is not 'sum', 'mean' or 'max'")
+    if scales and mode == "max":
+        raise ValueError(f"{where}: scale_grad_by_freq is for modes 'sum' and 'mean', and this is 'max'")
+    if weights is not None and mode != "sum":
+        raise ValueError(f"{where}: per_sample_weights are for mode 'sum', and this is {mode!r}")
+
+
+def bags_of(
+    where: str,
+    weight: Array,
+    indices: Array,
+    offsets: Any,
+    weights: Any,
+    mode: str,
+    include_last_offset: bool,
+    padding_idx: int | None,
+    scales: bool,
+) -> Array:
+    """What `EmbeddingBag` gives, for its function and its module."""
+    _check_mode(where, mode, scales, weights)
+    if (len(indices.shape) == 1) != (offsets is not None):
+        raise ValueError(f"{where}: offsets are needed for indices (n,), and for no others")
+    rows = rows_of(weight, indices, scales)
+    if offsets is None:
+        is_in: Any = np.ones((1, 1), np.bool_)
+        of_bags = indices
+    else:
+        starts = offsets[:-1] if include_last_offset else offsets
+        bag = tenon.sum(tenon.cast(tenon.expand_dims(starts, axis=1) <= _places(indices), dtype="i32"), axis=0)
+        is_in = tenon.expand_dims(tenon.iota(shape=(starts.shape[0],)) + 1, axis=1) == bag
+        rows, of_bags = (tenon.expand_dims(given, axis=0) for given in (rows, indices))
+        weights = None if weights is None else tenon.expand_dims(weights, axis=0)
+    counts = is_in if padding_idx is None else tenon.logical_and(is_in, of_bags != padding_idx)
+    counts = tenon.broadcast_to(counts, tuple([max(a, b) for a, b in zip(counts.shape, of_bags.shape, strict=True)]))
+    return _combined(mode, rows, tenon.expand_dims(counts, axis=-1), weights)
+
+
+def _combined(mode: str, rows: Array, counts: Array, weights: Any) -> Array:
+    """Rows (bags or 1, n, dim) of bags, as far as each counts (bags, n, 1)."""
+    if mode == "max":
+        largest = tenon.max(tenon.select(counts, rows, -np.inf), axis=1)
+        return tenon.select(tenon.any(counts, axis=1), largest, 0.0)
+    share = tenon.select(counts, 1.0, 0.0).astype(rows.dtype)
+    if weights is not None:
+        share = share * tenon.expand_dims(weights, axis=-1)
+    total = tenon.sum(rows * share, axis=1)
+    return total if mode == "sum" else total / tenon.maximum(tenon.sum(share, axis=1), 1)
 
 
 def _places(indices: Array) -> Array:

@@ -90,7 +90,12 @@ call("hinge_embedding_loss", p, np.sign(q - 1), 0.5, None, None, "sum")
 call("cosine_embedding_loss", p, q, np.array([1.0, -1, 1, -1], np.float32), 0.2, None, None, "sum")
 call("margin_ranking_loss", p[:, 0], q[:, 0], np.sign(p[:, 1]), 0.3, None, None, "sum")
 call("triplet_margin_loss", p, q, u, 0.7, 2.0, 1e-6, True, None, None, "sum")
-call("embedding", y, np.ascontiguousarray(p), None, None, 2.0, False, True)
+call("embedding", y, np.ascontiguousarray(p), None, None, 2.0, True, False)
+call("embedding_bag", y, np.ascontiguousarray(p), y[:2], None, 2.0, False, "sum", False, q[:, 0].copy(), False, 2)
+call("embedding_bag", y, p.copy(), np.array([0, 3, 4]), mode="max", include_last_offset=True)
+call("embedding_bag", y[None], p.copy(), padding_idx=-2)
+for distance in (0.0, 0.5, 1.0, 2.0, 3.0, float("inf")):
+    call("pdist", p, distance)
 call("dropout", x, 0.5, False, True)
 
 
@@ -163,5 +168,11 @@ def test_settings_that_mean_nothing_are_errors() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             nn.functional.interpolate(image, (2, 2), **settings)
-    with pytest.raises(ValueError, match="embedding: there is no max_norm; scale the rows of weight before"):
-        nn.functional.embedding(y, p, max_norm=1.0)
+    f = nn.functional
+    for table, name in ((f.embedding, "embedding"), (f.embedding_bag, "embedding_bag")):
+        with pytest.raises(ValueError, match=f"^{name}: there is no max_norm, which changes weight in a call; scale"):
+            table(y, p, max_norm=1.0)
+        with pytest.raises(ValueError, match=f"^{name}: there are no sparse gradients; leave sparse out"):
+            table(y, p, sparse=True)
+        with pytest.raises(ValueError, match=f"^{name}: padding_idx is 4, and there are 4 rows"):
+            table(y, p, padding_idx=4)

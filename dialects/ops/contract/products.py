@@ -153,13 +153,31 @@ def kron(x: Any, y: Any) -> Any:
 
 @tensor_function
 @also_called(x1="x", x2="y")
-def cdist(x: Any, y: Any, p: float = 2.0) -> Any:
-    """The distances (..., m, n) in the norm `p` of the rows of `x` (..., m, k) to those of `y` (..., n, k).
+def cdist(x: Any, y: Any, p: float = 2.0, compute_mode: str | None = None) -> Any:
+    """The distances (..., m, n) in the norm `p` of the rows of `x` (..., m, k) to those of `y` (..., n, k). Where one
+    is 0 its gradient is 0. Differences are never taken from products, whatever `compute_mode` of PyTorch's says.
 
     >>> tenon.cdist(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
     """
     x, y = floating(x), floating(y)
+    if p < 0:
+        raise ValueError(f"cdist: p is {p} where 0 or more is needed")
     return ops.norm(ops.subtract(ops.expand_dims(x, axis=-2), ops.expand_dims(y, axis=-3)), p=p, axis=-1)
+
+
+@tensor_function
+@also_called(input="x")
+def pdist(x: Any, p: float = 2.0) -> Any:
+    """The distances (n (n - 1) / 2,) in the norm `p` of the rows of `x` (n, k) to each other: of the first to all that
+    follow, then of the second, and so on. Where one is 0 its gradient is 0.
+
+    >>> tenon.pdist(np.array([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    """
+    x = floating(_of_rank("pdist", "x", x, 2))
+    if p < 0:
+        raise ValueError(f"pdist: p is {p} where 0 or more is needed")
+    first, second = np.triu_indices(x.shape[0], 1)
+    return ops.norm(ops.subtract(ops.gather(x, first, axis=0), ops.gather(x, second, axis=0)), p=p, axis=-1)
 
 
 @tensor_function

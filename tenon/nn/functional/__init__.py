@@ -23,6 +23,7 @@ from tenon.nn.functional.adapted import (
     dropout2d,
     dropout3d,
     embedding,
+    embedding_bag,
     group_norm,
     gumbel_softmax,
     instance_norm,
@@ -46,7 +47,7 @@ gelu, glu, hardshrink, softshrink, softsign = tenon.gelu, tenon.glu, tenon.hards
 sigmoid, logsigmoid, tanh, tanhshrink = tenon.sigmoid, tenon.logsigmoid, tenon.tanh, tenon.tanhshrink
 softmax, log_softmax = tenon.softmax, tenon.log_softmax
 conv1d, conv2d, conv3d, linear = tenon.conv1d, tenon.conv2d, tenon.conv3d, tenon.linear
-scaled_dot_product_attention = tenon.scaled_dot_product_attention
+scaled_dot_product_attention, pdist = tenon.scaled_dot_product_attention, tenon.pdist
 
 hardsigmoid = of_module("hardsigmoid", nn_activation.Hardsigmoid, order=("inplace",))
 softplus = of_module("softplus", nn_activation.Softplus)
@@ -126,7 +127,6 @@ if not TYPE_CHECKING:
     __getattr__ = attribute_hints(
         __name__,
         {
-            "embedding_bag": "write nn.EmbeddingBag",
             "multi_head_attention_forward": "write nn.MultiheadAttention",
             "grid_sample": "write tenon.grid_sample",
             "affine_grid": "write the products of matrices, and tenon.grid_sample",
@@ -168,6 +168,7 @@ __all__ = [
     "dropout3d",
     "elu",
     "embedding",
+    "embedding_bag",
     "fold",
     "gaussian_nll_loss",
     "gelu",
@@ -210,6 +211,7 @@ __all__ = [
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pdist",
     "pixel_shuffle",
     "pixel_unshuffle",
     "poisson_nll_loss",

@@ -12,7 +12,7 @@ from tenon.dialects.definition.value import TracedValueError, Value
 from tenon.eager.modes import is_traced, no_grad
 from tenon.eager.tensor import Tensor
 from tenon.nn import pooling
-from tenon.nn.linear import check_places
+from tenon.nn.linear import bags_of, check_places, check_table, embedded
 from tenon.seeds import new_key
 
 
@@ -27,20 +27,50 @@ def embedding(
 ) -> Any:
     """The rows of `weight` (n, d) at the places `input`, integers of any shape: (..., d).
 
-    With `padding_idx`, that row has no gradient. Gradients are whole arrays, whatever `sparse` says. Raises
-    `IndexError` for a place outside of `weight` that is known, and `ValueError` for `max_norm`, which changes
-    `weight`, and for `scale_grad_by_freq`.
+    With `padding_idx`, that row has no gradient; with `scale_grad_by_freq`, the gradient of a row is over how often it
+    is asked for. Raises `IndexError` for a place outside of `weight` that is known, and `ValueError` for `max_norm`,
+    which changes `weight`, and for `sparse`, as gradients are whole arrays.
     """
-    if max_norm is not None or scale_grad_by_freq:
-        name = "scale_grad_by_freq" if max_norm is None else "max_norm"
-        instead = "scale the gradient" if max_norm is None else "scale the rows of weight before"
-        raise ValueError(f"embedding: there is no {name}; {instead}")
+    check_table("embedding", max_norm, sparse)
     check_places("embedding", input, weight.shape[0])
-    if padding_idx is not None:
-        place = padding_idx % weight.shape[0]
-        keeps = (np.arange(weight.shape[0]) != place)[:, None]
-        weight = tenon.where(keeps, weight, tenon.stop_gradient(weight))
-    return tenon.embedding(weight, input)
+    return embedded(weight, input, _row("embedding", padding_idx, weight), scale_grad_by_freq)
+
+
+def _row(function: str, padding_idx: int | None, weight: Any) -> int | None:
+    count = weight.shape[0]
+    if padding_idx is not None and not -count <= padding_idx < count:
+        raise ValueError(f"{function}: padding_idx is {padding_idx}, and there are {count} rows")
+    return None if padding_idx is None else padding_idx % count
+
+
+def embedding_bag(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """`nn.EmbeddingBag` as a function: sums, means or maxima of the rows of `weight` (n, d) at the places `input`."""
+    check_table("embedding_bag", max_norm, sparse)
+    check_places("embedding_bag", input, weight.shape[0])
+    row = _row("embedding_bag", padding_idx, weight)
+    return bags_of(
+        "embedding_bag",
+        weight,
+        input,
+        offsets,
+        per_sample_weights,
+        mode,
+        include_last_offset,
+        row,
+        scale_grad_by_freq,
+    )
 
 
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
