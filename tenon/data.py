@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tenon.datasets import ArrayDataset, ConcatDataset, Dataset, Subset, TensorDataset, random_split
+from tenon.dialects.support.plain_arrays import elements_of, is_on_gpu
 from tenon.dialects.support.states import check_state
 from tenon.dialects.support.suggestion import attribute_hints
+from tenon.runtime.cuda.arrays import stacked_on_gpu
 from tenon.samplers import (
     BatchSampler,
     RandomSampler,
@@ -37,7 +39,7 @@ from tenon.samplers import (
 def stacked(examples: Sequence[Any]) -> Any:
     """A batch of examples, which are arrays and numbers, or tuples, lists and dicts of these: along a new first axis.
 
-    Of tensors it is a tensor. Texts are put in a list.
+    Of tensors it is a tensor, where they are. Texts are put in a list.
     """
     first = examples[0]
     if isinstance(first, dict):
@@ -47,7 +49,9 @@ def stacked(examples: Sequence[Any]) -> Any:
         return tuple(parts) if isinstance(first, tuple) else parts
     if isinstance(first, str | bytes):
         return list(examples)
-    made = np.stack([np.asarray(example) for example in examples])
+    there = [elements_of(example) for example in examples]
+    on_gpu = is_on_gpu(there[0])
+    made = stacked_on_gpu(there) if on_gpu else np.stack([np.asarray(example) for example in examples])
     face = getattr(type(first), "__tenon_new__", None)
     return made if face is None else face(made)
 

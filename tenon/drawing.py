@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.value import TracedValueError, Value
+from tenon.dialects.support.device import Device, device_named
 from tenon.dialects.support.plain_arrays import elements_of, on_host
 from tenon.dialects.types.shapes import check_count, check_sizes
 from tenon.eager.modes import is_traced
@@ -169,9 +170,11 @@ def multinomial(weights: Any, num_samples: int, replacement: bool = False, *, ge
     return _made(found[0] if given.ndim == 1 else found, "i64", _device_of(weights))
 
 
-def device(name: Any = "cpu", index: int | None = None) -> str:
-    """The name of a device: `"cpu"`, `"cuda"`, or `"cuda:1"`. Raises `ValueError` for another one."""
-    return checked_device(f"cuda:{name}" if isinstance(name, int) else name if index is None else f"{name}:{index}")
+def device(name: Any = "cpu", index: int | None = None) -> Device:
+    """The name of a device: `"cpu"`, `"cuda"`, or `"cuda:1"`, with its `type` and its `index`. Raises `ValueError` for
+    another one."""
+    said = f"cuda:{name}" if isinstance(name, int) else name if index is None else f"{name}:{index}"
+    return device_named(checked_device(said))
 
 
 def from_numpy(array: Any) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tenon.dialects.definition.registry import find_function
+from tenon.dialects.support.device import Device, device_named
 from tenon.dialects.types.shapes import normalize_axis
 from tenon.dialects.types.types import element_type, is_float, numpy_dtype
 
@@ -181,9 +182,9 @@ class BothFaces:
         return self.dtype.itemsize
 
     @property
-    def device(self) -> str:
+    def device(self) -> Device:
         """`"cpu"`, which is where functions that make tensors make them; a function runs where `jit` puts it."""
-        return "cpu"
+        return device_named("cpu")
 
     @property
     def is_cuda(self) -> bool:
@@ -289,9 +290,17 @@ class BothFaces:
         """The tensor in the memory of the CPU: itself where it is there."""
         return self._on("cpu")
 
-    def cuda(self, device: Any = None) -> Any:
+    def cuda(self, device: Any = None, non_blocking: Any = False) -> Any:
         """The tensor on a GPU: the current one, or that of a number or a name."""
         return self._on("cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device)
+
+    def pin_memory(self, device: Any = None) -> Any:
+        """The tensor itself: memory of the host is copied to a GPU as it is."""
+        return self
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """False: no memory is pinned."""
+        return False
 
     def to(
         self, *target: Any, device: Any = None, dtype: Any = None, non_blocking: Any = False, copy: Any = False

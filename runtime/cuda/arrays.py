@@ -96,6 +96,12 @@ def brought(array: Any, device: str) -> Any:
     return made
 
 
+def stacked_on_gpu(arrays: Sequence[Any]) -> Any:
+    """Arrays of one shape, all on one GPU, along a new first axis."""
+    with arrays[0].device:
+        return cupy_module().stack(arrays)
+
+
 def placed(array: Any, device: str | None, like: Any) -> Any:
     """An array of the host on a device that is named, or, where none is, on the one that `like` is on."""
     held = elements_of(like)

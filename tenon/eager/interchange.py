@@ -12,6 +12,7 @@ import numpy as np
 
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import UFUNC_OPS, TracedValueError, Value
+from tenon.dialects.support.device import Device, device_named
 from tenon.dialects.support.plain_arrays import is_on_gpu, on_host
 from tenon.eager.modes import TRACING, run_waiting
 from tenon.eager.operators import Operators
@@ -55,9 +56,9 @@ class Interchange(Operators):
         return self._array.size * self.dtype.itemsize
 
     @property
-    def device(self) -> str:
+    def device(self) -> Device:
         """Where the memory is: `"cpu"`, or `"cuda:0"` and so on."""
-        return TRACING.session.device if self._is_traced else place_of(self._array)
+        return device_named(TRACING.session.device if self._is_traced else place_of(self._array))
 
     @property
     def is_cuda(self) -> bool:

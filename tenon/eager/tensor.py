@@ -121,6 +121,8 @@ class Tensor(Familiar):
             raise TypeError(f"grad is set to a {type(gradient).__name__} where a tensor or None is needed")
         if (gradient.shape, gradient.dtype) != (self.shape, self.dtype):
             raise ValueError(f"grad of {self.dtype}{list(self.shape)} is set to {gradient.dtype}{list(gradient.shape)}")
+        if gradient.device != self.device:
+            raise ValueError(f"grad of a tensor on {self.device} is set to one on {gradient.device}")
 
     def backward(
         self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from tenon.dialects.definition.both_faces import is_device
+from tenon.dialects.definition.both_faces import BothFaces, is_device
 from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import copied as copied_array
 from tenon.dialects.support.plain_arrays import is_stored
@@ -148,13 +148,16 @@ class Module(ModuleTree):
 
     def to(self, *target: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> Self:
         """Convert floats, of parameters and buffers, to a dtype, or have all on a device. Both may be given, by
-        position or by name.
+        position or by name, or as a tensor that has them.
 
         On `"cuda"` or `"cuda:1"` arrays are CuPy's. Tensors stay the objects that they are, so that optimizers go on to
         change them.
         """
         for given in target:
-            device, dtype = (given, dtype) if is_device(given) else (device, given)
+            if isinstance(given, BothFaces):
+                device, dtype = given.device, given.dtype
+            else:
+                device, dtype = (given, dtype) if is_device(given) else (device, given)
         if device is not None:
             self._bring(device)
         return self if dtype is None else self._converted(dtype)

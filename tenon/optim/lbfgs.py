@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.support.plain_arrays import host_array
 from tenon.dialects.support.states import check_state
 from tenon.eager.modes import enable_grad, no_grad
 from tenon.eager.tensor import Tensor
@@ -76,7 +77,7 @@ class LBFGS:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Take the gradients of all parameters away; or, without `set_to_none`, make them zeros."""
         for tensor in self.param_groups[0]["params"]:
-            tensor.grad = None if set_to_none or tensor.grad is None else Tensor(np.zeros(tensor.shape, tensor.dtype))
+            tensor.grad = None if set_to_none or tensor.grad is None else tensor.new_zeros(tensor.shape)
 
     def step(self, closure: Callable[[], Any]) -> Any:
         """Change the parameters; `closure` takes the gradients away, finds a loss and its gradients, and gives the
@@ -154,7 +155,7 @@ class _Trials:
 
     def point(self) -> Vector:
         """The parameters."""
-        return np.concatenate([tensor.detach().numpy().ravel() for tensor in self._tensors])
+        return np.concatenate([host_array(tensor).ravel() for tensor in self._tensors])
 
     def go_to(self, point: Vector) -> None:
         """Have the parameters be those of a vector."""
@@ -171,7 +172,7 @@ class _Trials:
             loss = self._closure()
         self.count += 1
         zeros = [np.zeros(math.prod(t.shape), t.dtype) for t in self._tensors]
-        found = [z if t.grad is None else t.grad.numpy().ravel() for t, z in zip(self._tensors, zeros, strict=True)]
+        found = [z if t.grad is None else host_array(t.grad).ravel() for t, z in zip(self._tensors, zeros, strict=True)]
         self.gradient = np.concatenate(found)
         return loss
 

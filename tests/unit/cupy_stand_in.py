@@ -247,7 +247,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # as CuPy has it
         return 2, self.data.mem.device_id
 
     def __dlpack__(self, **_: Any) -> Any:
-        raise NotImplementedError
+        return self  # in the place of a capsule
 
     def on_host(self) -> np.ndarray[Any, Any]:
         """The memory as it is now, whatever was given to streams."""
@@ -420,6 +420,12 @@ def stand_in(machine: Machine) -> Any:
         machine.stream().submit(lambda: np.copyto(made.on_host(), host))
         return made
 
+    def stack(arrays: Sequence[Any]) -> Any:
+        made = array_type((len(arrays), *arrays[0].shape), arrays[0].dtype)
+        for number, array in enumerate(arrays):
+            made[number] = array
+        return made
+
     cuda = types.SimpleNamespace(
         runtime=_runtime(machine),
         driver=types.SimpleNamespace(CUDADriverError=CUDADriverError),
@@ -431,6 +437,7 @@ def stand_in(machine: Machine) -> Any:
     module: Any = types.ModuleType("cupy")
     ndarray.machine, Device.machine = machine, machine
     module.cuda, module.ndarray, module.RawModule, module.asarray = cuda, array_type, RawModule, asarray
-    module.from_dlpack = lambda value: asarray(value.array)
+    module.stack = stack
+    module.from_dlpack = lambda value: asarray(value.array if hasattr(value, "array") else value.__dlpack__())
     module.ascontiguousarray = lambda array: array.copy() if array.shape else array_type((1,), array.dtype)
     return module

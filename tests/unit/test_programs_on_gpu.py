@@ -1,0 +1,78 @@
+"""Programs of users who come from PyTorch, on a GPU and on the CPU: they give the same.
+
+On the stand-in for CuPy; where there is a device, `pytest -m gpu` runs the same there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_tensors import close, floats, gpus, on_gpu, second
+
+import tenon
+from tenon import data, nn, optim
+
+__all__ = ["gpus"]  # of which each test has one
+
+
+def test_names_of_devices() -> None:
+    x = on_gpu(floats(3))
+    assert (x.device.type, x.device.index, tenon.tensor(1.0).device.index) == ("cuda", 0, None)
+    assert tenon.device(x.device) == tenon.device("cuda", 0) == x.device == "cuda:0"
+    assert (tenon.device("cuda").type, tenon.device("cuda").index, tenon.device(1).index) == ("cuda", None, 1)
+    with pytest.raises(TypeError, match=r"'cuda' is no context that tensors are made in; tell each .*device=\.\.\."):
+        tenon.device("cuda").__enter__()
+    assert tenon.jit(lambda x: x * (x.device.type == "cpu"))(np.ones(2)).tolist() == [1, 1]
+
+
+def test_ways_to_a_device() -> None:
+    x, batch = tenon.tensor(floats(3)), on_gpu(floats(2, 3).astype(np.float64))
+    assert x.pin_memory() is x
+    assert not x.is_pinned()
+    for there in (x.pin_memory().cuda(non_blocking=True), x.to("cuda", non_blocking=True), x.cuda(0, True)):
+        close(there, floats(3))
+    model = nn.Linear(3, 2, seed=0).to(batch)
+    assert model(batch).dtype == np.float64
+    close(model(batch), nn.Linear(3, 2, seed=0).double()(batch.cpu()))
+    shared = tenon.as_tensor(tenon.from_dlpack(batch))
+    shared.mul_(2.0)
+    close(batch, 2 * floats(2, 3))
+
+
+def test_batches_of_tensors_there() -> None:
+    x, labels = on_gpu(floats(5, 3)), on_gpu(np.arange(5))
+    for dataset in (data.TensorDataset(x, labels), [{"x": row, "n": number} for number, row in enumerate(x)]):
+        found = [*data.DataLoader(dataset, batch_size=2, pin_memory=True)]
+        batches = [batch["x"] if isinstance(batch, dict) else batch[0] for batch in found]
+        assert [batch.shape for batch in batches] == [(2, 3), (2, 3), (1, 3)]
+        close(tenon.concat(batches), floats(5, 3))
+    elsewhere = data.DataLoader(data.TensorDataset(x.to(second())), batch_size=5)
+    close(next(iter(elsewhere))[0], floats(5, 3), second())
+
+
+def test_gradients_are_where_their_tensors_are() -> None:
+    x = on_gpu(floats(3), requires_grad=True)
+    with pytest.raises(ValueError, match=r"^grad of a tensor on cuda:0 is set to one on cpu$"):
+        x.grad = tenon.ones_like(x.detach().cpu())
+    x.grad = tenon.tensor(np.ones(3, np.float32), device="cuda")
+
+
+@pytest.mark.parametrize("line_search_fn", [None, "strong_wolfe"])
+def test_lbfgs(line_search_fn: Any) -> None:
+    found: list[Any] = []
+    for device in ("cpu", "cuda"):
+        w = tenon.tensor(floats(4), device=device, requires_grad=True)
+        steps = optim.LBFGS([w], lr=0.5, line_search_fn=line_search_fn)
+
+        def closure(w: Any = w, steps: Any = steps) -> Any:
+            steps.zero_grad(set_to_none=False)
+            loss = ((w * w - 2) ** 2).sum() + w.sum()
+            loss.backward()
+            return loss
+
+        for _ in range(2):
+            steps.step(closure)
+        found.append(w)
+    close(found[1], found[0])
