@@ -6,7 +6,7 @@ it meets a vector. Within one `Reads`, equal loads and computations are done onc
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +48,8 @@ class Buffer:
     """Where the elements of a memref of the kernel live: in `memref`, or in `scalar` if one is all there is.
 
     `dims` are the dimensions that `memref` still has; `shrunken` ones count from the start of a strip. With `row`, one
-    precedes them in `memref`, of which that is the index.
+    precedes them in `memref`, of which that is the index. What is `then` done with a scalar, or with lanes of them, is
+    done as soon as they are stored.
     """
 
     memref: SSAValue | None
@@ -56,6 +57,7 @@ class Buffer:
     shrunken: bool = False
     scalar: SSAValue | None = None
     row: Position | None = None
+    then: Callable[[Point, Lanes], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -234,6 +236,8 @@ class BodyEmitter:
         buffer = self._buffers.get(access.buffer)
         if buffer is not None and buffer.memref is None:
             buffer.scalar = value
+            if buffer.then is not None:
+                buffer.then(point, lanes)
             return
         self.store_to(self._builder.broadcast(value, lanes.count), *self.address(access, point), lanes)
 

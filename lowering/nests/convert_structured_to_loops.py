@@ -34,8 +34,9 @@ from tenon.lowering.nests.blocks import emit_blocks, packed_columns
 from tenon.lowering.nests.body import Buffer, Panel
 from tenon.lowering.nests.distinct_updates import in_parallel
 from tenon.lowering.nests.partial_sums import PartialSums
-from tenon.lowering.nests.place_intermediates import place_intermediates, release_intermediates
-from tenon.lowering.schedules.schedule_attribute import Schedule, read_schedule
+from tenon.lowering.nests.place_intermediates import keep_in_registers, place_intermediates, release_intermediates
+from tenon.lowering.schedules.epilogues import epilogues
+from tenon.lowering.schedules.schedule_attribute import along_last, read_schedule
 from tenon.lowering.schedules.strips import Ahead, copied_ahead, read_strips, tile_along
 from tenon.lowering.schedules.sum_blocks import read_block
 from tenon.passes.machine import GENERIC, Machine
@@ -98,6 +99,7 @@ class _KernelLoops:
         self.statements = kernel.statements
         self.schedules = [read_schedule(statement) for statement in self.statements]
         self.shared = shared_loops(kernel)
+        self.epilogues = epilogues(kernel, self.shared, self.schedules)
         self.builder = LoopBuilder(kernel.function.body.block, machine)
         self.sums: dict[SSAValue, Buffer] = {}
         """What stands in the place of outputs that are added up to partial sums."""
@@ -293,7 +295,7 @@ class _KernelLoops:
             whole = [Span.whole(extent) for extent in fill.extents]
             for known, span in zip(self.shared, spans, strict=False):
                 whole[output.plain_loops().index(known[number])] = span
-            emit_blocks(self.builder, fill, _along_last(fill, self.schedules[number]), whole, {})
+            emit_blocks(self.builder, fill, along_last(fill, self.schedules[number]), whole, {})
             fill.op.erase()
 
     def adds_up(self, number: int) -> bool:
@@ -317,8 +319,11 @@ class _KernelLoops:
         runs = self.runs(spans)
         limits = self.limits(spans)
         inner = {alloc for run in runs for alloc in run.intermediates}
-        outer = [alloc for alloc in self.kernel.intermediates if alloc not in inner]
+        kept = {output.buffer for number in self.epilogues for output in self.statements[number].outputs}
+        outer = [a for a in self.kernel.intermediates if a not in inner and a.memref not in kept]
         buffers = place_intermediates(self.kernel, self.lengths(spans), self.builder, outer)
+        for number, loops in self.epilogues.items():
+            keep_in_registers(self.builder, self.statements[number], self.statements[number + 1], loops, buffers)
         for run in runs:
             self.emit_run(run, spans, limits, buffers | self.sums)
         release_intermediates(buffers, self.builder)
@@ -334,7 +339,8 @@ class _KernelLoops:
             for number, schedule in enumerate(self.schedules)
         ]
         runs: list[_Run] = []
-        for loops, members in groupby(range(len(single)), key=single.__getitem__):
+        own = [number for number in range(len(single)) if number - 1 not in self.epilogues]
+        for loops, members in groupby(own, key=single.__getitem__):
             numbers = tuple(members)
             runs.append(_Run(numbers, loops if len(numbers) > 1 else frozenset(), self.only_in(numbers)))
         return runs
@@ -389,11 +395,3 @@ class _KernelLoops:
     def lengths(self, spans: Sequence[Span]) -> dict[SharedLoop, int]:
         """How many iterations of each shared loop run together."""
         return {loop: span.extent for loop, span in zip(self.shared, spans, strict=True)}
-
-
-def _along_last(fill: Statement, schedule: Schedule | None) -> Schedule | None:
-    """Vectors as wide as those of `schedule` along the last dimension of what is filled."""
-    last = len(fill.extents) - 1
-    if schedule is None or schedule.vector is None or fill.extents[last] < schedule.width:
-        return None
-    return Schedule(last, schedule.width)

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tenon.dialects.types.size import Size, is_at_most
 from tenon.lowering.kernels.intermediates import LARGEST_STACK_BUFFER, LARGEST_STRIP_BUFFER, Strips, needs
-from tenon.lowering.kernels.statement import Kernel, element_type
-from tenon.lowering.loop_ir.builder import LoopBuilder
-from tenon.lowering.nests.body import Buffer
+from tenon.lowering.kernels.statement import Kernel, Statement, element_type
+from tenon.lowering.loop_ir.builder import LoopBuilder, Position
+from tenon.lowering.nests.body import BodyEmitter, Buffer, Lanes, Point, Reads
 
 
 def place_intermediates(
@@ -43,6 +43,39 @@ def place_intermediates(
         )
         buffers[alloc.memref] = Buffer(builder.value(op), tuple(need.sizes), shrunken=True)
     return buffers
+
+
+def keep_in_registers(
+    builder: LoopBuilder,
+    first: Statement,
+    following: Statement,
+    loops: Mapping[int, int],
+    buffers: dict[SSAValue, Buffer],
+) -> None:
+    """Add to `buffers` the outputs of `first`, of which `following` takes each element as soon as it is there:
+    `loops` has that of the first one for each of its own."""
+    body = BodyEmitter(builder, following, buffers, fuse_products=True)
+    own = {loop: number for number, loop in loops.items()}
+    known: dict[Block, Reads] = {}
+
+    def go_on(at: Point, lanes: Lanes) -> None:
+        places = [loops.get(loop) for loop in range(len(following.extents))]
+        indices, local = [
+            tuple([Position() if loop is None else positions[loop] for loop in places])
+            for positions in (at.indices, at.local)
+        ]
+        point, along = (
+            Point(indices, local),
+            Lanes(own[lanes.loop] if lanes.loop is not None else None, lanes.count, lanes.active),
+        )
+        if builder.block not in known:
+            known.clear()
+        results = body.evaluate(point, [None] * len(following.outputs), along, known.setdefault(builder.block, {}))
+        for value, output in zip(results, following.outputs, strict=True):
+            body.store(value, output, point, along)
+
+    buffers.update({output.buffer: Buffer(None, ()) for output in first.outputs})
+    buffers[first.outputs[-1].buffer].then = go_on
 
 
 def release_intermediates(buffers: Mapping[SSAValue, Buffer], builder: LoopBuilder) -> None:

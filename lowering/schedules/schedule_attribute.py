@@ -353,3 +353,11 @@ def _check_vector(statement: Statement, schedule: Schedule, loop: int) -> None:
             f"schedule: loop {loop} has {statement.extents[loop]} iterations, no multiple of width {width}, "
             "and lanes of an integer division cannot be masked"
         )
+
+
+def along_last(fill: Statement, schedule: Schedule | None) -> Schedule | None:
+    """Vectors as wide as those of `schedule` along the last dimension of what is filled."""
+    last = len(fill.extents) - 1
+    if schedule is None or schedule.vector is None or fill.extents[last] < schedule.width:
+        return None
+    return Schedule(last, schedule.width)

@@ -49,6 +49,51 @@ def test_attention(shape: tuple[int, ...], bits: int) -> None:
     np.testing.assert_allclose(result, expected_attention(q, k, v, mask), atol=2e-5)
 
 
+def whole(*shape: int) -> Array:
+    """Whole numbers, of which sums are exact."""
+    return np.random.default_rng(sum(shape)).integers(-3, 4, shape)
+
+
+SHORT: dict[str, Any] = {
+    "of all": lambda m, x, w, b, r: m.maximum(x @ w + b, r),
+    "of a sum that is a result as well": lambda m, x, w, b, r: (x @ w) + (m.maximum(x @ w, 0) * r) * b,
+    "across": lambda m, x, w, b, r: m.maximum((x @ w).T * 2, r.T),
+    "of parts": lambda m, x, w, b, r: m.abs((x @ w + b)[1:, 1:] - r[:-1, :-1]),
+    "of rows": lambda m, x, w, b, r: m.where((x @ w).sum(1)[:, None] > r, x @ w, -b),
+    "of both": lambda m, x, w, b, r: m.maximum(x @ w, 0) * (r @ w[:, ::-1].T @ w),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int32"])
+@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("shape", [(70, 33, 50), (7, 5, 3), (1, 64, 48), (65, 2, 17), (40, 128, 16)])
+def test_short_epilogues(shape: tuple[int, int, int], name: str, dtype: str) -> None:
+    rows, inner, columns = shape
+    given = whole(rows, inner), whole(inner, columns), whole(columns), whole(rows, columns)
+    function = SHORT[name]
+    if dtype == "float16" and name in ("of both", "of a sum that is a result as well", "of rows"):
+        return  # numbers that it does not hold
+    arrays = [array.astype(dtype) for array in given]
+    result = tenon.jit(lambda x, w, b, r: function(tenon, x, w, b, r))(*arrays)
+    np.testing.assert_array_equal(np.asarray(result).astype(np.float64), function(np, *given))
+
+
+@pytest.mark.parametrize("donated", [False, True])
+@pytest.mark.parametrize("side", [1, 3])
+def test_short_epilogues_of_convolutions(side: int, donated: bool) -> None:
+    def block(r: Any, x: Any, w: Any, b: Any) -> Any:
+        return tenon.clip(tenon.conv2d(x, w, padding=side // 2) + b[:, None, None] + r, 0, 60)
+
+    x, w, b, r = whole(2, 20, 9, 11), whole(35, 20, side, side), whole(35), whole(2, 35, 9, 11)
+    padded = np.pad(x, ((0, 0), (0, 0), *[(side // 2,) * 2] * 2))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (side, side), (2, 3))
+    expected = np.clip(np.einsum("nchwij,fcij->nfhw", windows, w) + b[:, None, None] + r, 0, 60)
+    arrays = [a.astype(np.float32) for a in (r, x, w, b)]
+    with tenon.knobs.override(minimal_filtering=False):
+        result = tenon.jit(block, donate=("r",) if donated else ())(*arrays)
+    np.testing.assert_array_equal(result, expected)
+
+
 @pytest.mark.parametrize("shape", [(70, 33, 50), (7, 5, 3), (1, 64, 48), (65, 1, 17), (200, 128, 16)])
 def test_epilogues(shape: tuple[int, int, int]) -> None:
     rows, inner, columns = shape

@@ -156,7 +156,7 @@ func.func private @strips(%x: memref<16x32xf32>, %w: memref<32x24xf32>, %o: memr
   }
   linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%p : memref<16x24xf32>) outs(%o : memref<16x24xf32>) attrs = {schedule = {vector = 1 : i64, width = 8 : i64}} {
   ^bb0(%a: f32, %acc: f32):
-    %r = arith.negf %a : f32
+    %r = math.exp %a : f32
     linalg.yield %r : f32
   }
   func.return
@@ -170,6 +170,32 @@ func.func private @strips(%x: memref<16x32xf32>, %w: memref<32x24xf32>, %o: memr
 // CHECK:           "scf.parallel"
 // CHECK:             vector.load %[[STRIP]]
 // CHECK:             vector.store %{{.*}}, %o
+
+// -----
+
+// What is done to the elements of a product in a few instructions takes them from the registers of a tile.
+func.func private @epilogue(%x: memref<16x32xf32>, %w: memref<32x24xf32>, %o: memref<16x24xf32>) attributes {kernel, strips = array<i64: 4, 8>} {
+  %zero = arith.constant 0.0 : f32
+  %p = memref.alloc() : memref<16x24xf32>
+  linalg.fill ins(%zero : f32) outs(%p : memref<16x24xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : memref<16x32xf32>, memref<32x24xf32>) outs(%p : memref<16x24xf32>) attrs = {schedule = {vector = 1 : i64, width = 8 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 2 : i64}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %m = arith.mulf %a, %b : f32
+    %r = arith.addf %acc, %m : f32
+    linalg.yield %r : f32
+  }
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%p : memref<16x24xf32>) outs(%o : memref<16x24xf32>) attrs = {schedule = {vector = 1 : i64, width = 8 : i64}} {
+  ^bb0(%a: f32, %acc: f32):
+    %r = arith.negf %a : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @epilogue
+// CHECK-NOT:     memref.alloc
+// CHECK:         %[[SUMS:[0-9]+]], %{{[0-9]+}} = scf.for {{.*}} -> (vector<8xf32>, vector<8xf32>)
+// CHECK:         %[[RESULT:[0-9]+]] = arith.negf %[[SUMS]]
+// CHECK-NEXT:    vector.store %[[RESULT]], %o
 
 // -----
 
