@@ -5,27 +5,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from tenon.dialects.definition.value import TracedValueError, Value
+from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import MODE, no_grad
-from tenon.eager.recording import Stored, record
-from tenon.eager.tape import Array, Call, Node, Operand, Saved, Source, not_replayed, type_of
+from tenon.eager.recording import Stored
+from tenon.eager.tape import Array, Call, Node, PythonNode, Saved, Source, not_replayed
+from tenon.runtime.call.layout import PER_OPERAND, PER_RESULT
 from tenon.runtime.cuda.arrays import brought, place_of
 
+_SEVERAL = (tuple, list)
 
-class _Kept:
+
+class _Kept(Saved):
     """A tensor as it was when it was kept; it may have other memory by now."""
 
-    __slots__ = ("given", "new", "result", "saved", "source")
+    __slots__ = ("given", "new", "result", "source")
 
     def __init__(self, given: Any) -> None:
+        self.array, self.memory = given._array, given._own_memory()
+        self.version = self.memory.version
         self.given = given
         """The tensor itself, until `forward` has ended."""
         self.new: Callable[[Array], Any] = given._new
-        self.saved = Saved(given._array, given._own_memory())
         self.source: Source | None = given._source
         self.result: int | None = None
         """Which result of the call it is, whose source the call itself must not hold."""
@@ -39,8 +44,8 @@ class _Kept:
 
     def tensor(self, node: Node | None) -> Any:
         """The tensor, in the `backward` of the call, which is `node`."""
-        made = self.new(self.saved.array)
-        made._memory, made._source = self.saved.memory, self.source
+        made = self.new(self.array)
+        made._memory, made._source = self.memory, self.source
         if node is not None and self.result is not None:
             made._source = node.source(self.result)
         return made
@@ -69,7 +74,7 @@ class Context:
         found: list[Any] = []
         for kept in self._kept:
             if kept is not None:
-                kept.saved.check(self._node)
+                kept.check(self._node)
             found.append(kept and kept.tensor(self._node))
         return tuple(found)
 
@@ -129,18 +134,25 @@ class Function:
         """The gradients of the arguments."""
         raise NotImplementedError("a Function needs a backward")
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        cls._call = Call(cls.__name__, object(), not_replayed, pull_back=cls._pull_back)
+
+    _call: ClassVar[Call]
+
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """What `forward` gives for these arguments."""
+        records = MODE.records
+        wanted: list[bool] = []
         for given in args:
             if isinstance(given, Value):
                 raise TracedValueError(
                     f"{cls.__name__}.apply: its gradient is Python, which is not traced; define an op with a vjp "
                     "(tenon.tensor_op), or make a program of the whole by tenon.trace"
                 )
+            wanted.append(records and isinstance(given, Stored) and given._source is not None)
         ctx = Context()
-        records = MODE.records
-        wanted = [records and isinstance(given, Stored) and given._source is not None for given in args]
         ctx.needs_input_grad = tuple(wanted)
         MODE.records = False
         try:
@@ -151,60 +163,81 @@ class Function:
                 cls.setup_context(ctx, args, result)
         finally:
             MODE.records = records
-        results: tuple[Any, ...] = tuple(result) if isinstance(result, tuple | list) else (result,)
+        results: Sequence[Any] = result if isinstance(result, _SEVERAL) else (result,)
         for position, made in enumerate(results):
             if not isinstance(made, Stored):
                 raise TypeError(
                     f"{cls.__name__}.forward: result {position} is a {type(made).__name__} where a tensor is needed"
                 )
-        if any(wanted):
+        if True in wanted:
             results = cls._recorded(ctx, args, results)
-        return results if isinstance(result, tuple | list) else results[0]
+        return results[0] if results and not isinstance(result, _SEVERAL) else tuple(results)
 
     @classmethod
     def _recorded(cls, ctx: Context, args: Sequence[Any], results: Sequence[Any]) -> tuple[Any, ...]:
         """The results, as tensors that are on the tape. What is an argument, or a view, is one of its own there."""
-        taken = {id(given) for given in args}
-        made: list[Any] = [r.detach() if id(r) in taken or r._view is not None else r for r in results]
-        places = [i for i, given in enumerate(args) if isinstance(given, Stored)]
-        operands: list[Operand] = [(args[i]._source, type_of(args[i]._array)) for i in places]
-        count, blanks = len(args), [(r._new, *type_of(r._array), place_of(r._array)) for r in made]
-
-        def pull_back(node: Node, gradients: Sequence[Any]) -> list[Any]:
-            if node.is_released:
-                raise RuntimeError(
-                    f"backward went through {cls.__name__} before, and what it needed was let go; call "
-                    "backward(retain_graph=True) the first time"
-                )
-            given = [
-                new(brought(np.zeros(shape, dtype), device)) if gradient is None and ctx._materializes else gradient
-                for gradient, (new, dtype, shape, device) in zip(gradients, blanks, strict=True)
-            ]
-            found = cls.backward(_OfCall(ctx, node), *given)
-            of_args: Sequence[Any] = tuple(found) if isinstance(found, tuple | list) else (found,)
-            if len(of_args) < count or any(extra is not None for extra in of_args[count:]):
-                raise ValueError(
-                    f"{cls.__name__}.backward gives {len(of_args)} gradients, and forward takes {count} arguments"
-                )
-            return [
-                None if source is None else cls._checked(position, type_, of_args[position])
-                for position, (source, type_) in zip(places, operands, strict=True)
-            ]
-
-        record(Call(cls.__name__, object(), not_replayed, pull_back=pull_back), operands, made)
-        constant = {*map(id, ctx._constant)}
-        for given, tensor in zip(results, made, strict=True):
-            if id(given) in constant:
-                tensor._source = None
-        # A result that was kept is the one on the tape, for gradients of gradients.
-        own = {
-            id(given): i for i, given in enumerate(results) if made[i]._source is not None and id(given) not in taken
-        }
-        for kept in ctx._kept:
-            if kept is not None:
-                kept.end(own)
+        places: list[int] = []
+        operands: list[Any] = []
+        for place, given in enumerate(args):
+            if isinstance(given, Stored):
+                array = given._array
+                places.append(place)
+                operands += given._source, (array.dtype, array.shape), None, None
+        taken = {*map(id, args)}
+        made: list[Any] = []
+        types: list[Any] = []
+        blanks: list[Any] = []
+        for given in results:
+            tensor = given.detach() if id(given) in taken or given._view is not None else given
+            array = tensor._array
+            made.append(tensor)
+            types += (array.dtype, array.shape), None, None
+            blanks.append((tensor._new, place_of(array)))
+        node = PythonNode(cls._call, operands, types, (ctx, len(args), places, blanks))
+        constant = {*map(id, ctx._constant)} if ctx._constant else ()
+        for index, tensor in enumerate(made):
+            is_one = is_differentiable(tensor._array.dtype) and id(results[index]) not in constant
+            tensor._source = node.source(index) if is_one else None
+        if ctx._kept:
+            # A result that was kept is the one on the tape, for gradients of gradients.
+            own = {
+                id(given): i
+                for i, given in enumerate(results)
+                if made[i]._source is not None and id(given) not in taken
+            }
+            for kept in ctx._kept:
+                if kept is not None:
+                    kept.end(own)
         ctx._constant = ()
         return tuple(made)
+
+    @classmethod
+    def _pull_back(cls, node: Node, gradients: Sequence[Any]) -> list[Any]:
+        """The gradients of the arguments of a call that are tensors."""
+        if node.is_released:
+            raise RuntimeError(
+                f"backward went through {cls.__name__} before, and what it needed was let go; call "
+                "backward(retain_graph=True) the first time"
+            )
+        assert isinstance(node, PythonNode)
+        ctx, count, places, blanks = node.held
+        if ctx._materializes and any(gradient is None for gradient in gradients):
+            types = node.results[::PER_RESULT]
+            gradients = [
+                new(brought(np.zeros(shape, dtype), device)) if gradient is None else gradient
+                for gradient, (new, device), (dtype, shape) in zip(gradients, blanks, types, strict=True)
+            ]
+        found = cls.backward(_OfCall(ctx, node), *gradients)
+        of_args: Sequence[Any] = found if isinstance(found, _SEVERAL) else (found,)
+        if len(of_args) < count or any(extra is not None for extra in of_args[count:]):
+            raise ValueError(
+                f"{cls.__name__}.backward gives {len(of_args)} gradients, and forward takes {count} arguments"
+            )
+        words = node.operands
+        return [
+            None if words[i] is None else cls._checked(position, words[i + 1], of_args[position])
+            for position, i in zip(places, range(0, len(words), PER_OPERAND), strict=True)
+        ]
 
     @classmethod
     def _checked(cls, position: int, of: Any, gradient: Any) -> Any:

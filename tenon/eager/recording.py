@@ -32,10 +32,8 @@ from tenon.eager.tape import (
     Memory,
     Node,
     Operand,
-    PythonNode,
     Saved,
     Source,
-    type_of,
 )
 from tenon.runtime.call.loaded import tape_functions
 from tenon.runtime.cuda.arrays import brought, place_of
@@ -262,12 +260,9 @@ _NATIVE: list[Callable[..., Any]] = []
 
 def record(call: Call, operands: Sequence[Operand], results: Sequence[Stored], kept: Sequence[Array] = ()) -> None:
     """Note that `call` gave `results`, which are given their sources, and what it keeps besides."""
-    if call.pull_back is None:
-        saved = [Saved(result._array, result._own_memory()) for result in results]
-        kind = DeviceNode if is_on_gpu(results[0]._array) else Node
-        node = kind(call, operands, [*saved, *[Saved(array, Memory()) for array in kept]])
-    else:  # what it needs, Python keeps
-        node = PythonNode(call, operands, [type_of(result._array) for result in results])
+    saved = [Saved(result._array, result._own_memory()) for result in results]
+    kind = DeviceNode if is_on_gpu(results[0]._array) else Node
+    node = kind(call, operands, [*saved, *[Saved(array, Memory()) for array in kept]])
     for index, result in enumerate(results):
         array = result._array
         if is_differentiable(array.dtype):

@@ -340,7 +340,22 @@ class PythonNode(Node):
     """A call whose gradient Python finds (`Call.pull_back`). To native code, which walks tapes and knows classes, what
     it gave is an end."""
 
-    __slots__ = ()
+    __slots__ = ("held",)
+    held: Any
+
+    def __init__(self, call: Call, operands: Sequence[Any], results: Sequence[Any], held: Any) -> None:
+        """`operands` and `results` have the words of each, one after the other, with types in place of elements; what
+        the gradient needs is `held`."""
+        self.call = call
+        self.operands = tuple(operands)
+        self.results = tuple(results)
+        self.is_released = self.hooks_of = None
+        self.number = next(NUMBERS)
+        self.code, self.instruction = user_place() or (None, None)
+        self.held = held
+
+    def release(self) -> None:
+        self.is_released, self.held = True, None
 
     def source(self, index: int) -> Source:
         return self if index == 0 else PythonResult(self, index)

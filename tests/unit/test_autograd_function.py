@@ -381,3 +381,26 @@ def test_steps_beside_functions_and_hooks_have_programs_in_common(
         np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-4)
         assert steps == 6 or len(compiled) == before
         assert all(len(graph.nodes) <= 6 for graph in compiled)
+
+
+@pytest.mark.parametrize("retains", [False, True])
+def test_what_backward_needed_is_let_go_where_the_result_stays(retains: bool) -> None:
+    class Scaled(tenon.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.factor = x * 2
+            kept.append(weakref.ref(ctx.factor))
+            return x + ctx.factor
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * ctx.factor
+
+    kept: list[Any] = []
+    x = tenon.tensor(X, requires_grad=True)
+    results = [Scaled.apply(x), Scaled.apply(x)]
+    assert len({id(y._source.call) for y in results}) == 1  # what is the same for all calls is made once
+    for y in results:
+        y.sum().backward(retain_graph=retains)
+    gc.collect()
+    assert [ref() is not None for ref in kept] == [retains, retains]
