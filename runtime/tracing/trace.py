@@ -35,7 +35,7 @@ from tenon.dialects.support.user_traceback import (
 from tenon.dialects.types.types import AnyTensor, array_type, element_of, shape_of, tensor_type
 from tenon.passes.named_shapes import record_shapes
 from tenon.passes.transform.check_results import check_results
-from tenon.runtime.arguments.arguments import WideFloat, as_array, is_array
+from tenon.runtime.arguments.arguments import WideFloat, as_array, is_array, stored_type
 from tenon.runtime.arguments.orders import Order, Orders, inverse
 from tenon.runtime.arguments.tree import Structure, flatten, paths, unflatten
 from tenon.runtime.knobs import knobs
@@ -235,7 +235,17 @@ def traced(leaf: Any, name: str = "argument") -> Value:
         return leaf
     if type(leaf) in (float, WideFloat):
         return weak_float(to_value(np.asarray(leaf, np.float64)))
-    return to_value(leaf if hasattr(type(leaf), "__tenon_value__") else as_array(leaf, name))
+    return to_value(_data(leaf, name))
+
+
+def _data(leaf: Any, name: str) -> Any:
+    """What a number or an array is given to ops as; one on a GPU stays there."""
+    if hasattr(type(leaf), "__tenon_value__"):
+        return leaf
+    if is_on_gpu(leaf):
+        stored_type(leaf, name)
+        return leaf
+    return as_array(leaf, name)
 
 
 def _note_places(watch: Watch, leaves: Sequence[Any], given: Sequence[Any], names: Sequence[str]) -> None:
@@ -261,11 +271,7 @@ def _result(leaf: Any, name: str) -> Value:
         return leaf
     if not is_array(leaf):
         raise TypeError(f"result {name} is a {type(leaf).__name__}, which is neither a tensor nor a number")
-    return (
-        traced(leaf, f"result {name}")
-        if hasattr(type(leaf), "__tenon_value__")
-        else to_value(as_array(leaf, f"result {name}"))
-    )
+    return to_value(_data(leaf, f"result {name}"))
 
 
 def check_scopes(module: ModuleOp) -> None:

@@ -7,11 +7,11 @@ compiled: with other values it is compiled again.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import onnx
@@ -20,6 +20,7 @@ from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import Value, insertion_point
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.forking import new_lock
+from tenon.dialects.support.plain_arrays import is_on_gpu, is_stored, on_host
 from tenon.dialects.types.types import element_type, is_float, tensor_type
 from tenon.onnx.arguments import Arguments, Array, Specification, bound, check, gathered, specified
 from tenon.onnx.functions import check_supported
@@ -31,6 +32,7 @@ from tenon.passes.simplify.dce import Effects, erase_dead_ops
 from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.arguments.interface import main_function
 from tenon.runtime.arguments.tree import Structure, flatten, unflatten
+from tenon.runtime.cuda.arrays import as_data, brought, place_among
 from tenon.runtime.cuda.names import checked_device
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.jit import JitFunction
@@ -50,8 +52,9 @@ _Compiled = tuple[Executable, Structure]
 """A program, and how its results are put together."""
 
 
-def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto, *, device: str = "cpu") -> Model:
-    """The model in an ONNX file (or in bytes, or a `ModelProto`), to run on `device`.
+def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto, *, device: str | None = None) -> Model:
+    """The model in an ONNX file (or in bytes, or a `ModelProto`), to run on `device` (`"cpu"`, `"cuda"`, `"cuda:1"`),
+    or else on the GPU that an input or a weight is on, or on the CPU.
 
     Raises `OnnxError` for a file that is damaged or inconsistent, or asks for what is not supported: all operators that
     are not are listed at once.
@@ -65,14 +68,14 @@ class Model:
     `inputs` and `outputs` describe what `model(...)` takes and gives: arrays, lists of arrays for sequences, and for an
     optional one of these or `None`; `weights` are its arrays by name, which may be exchanged for others. A model is
     compiled for each length of a sequence; where positions in sequences and trip counts of loops in which one grows
-    hang on inputs, it is compiled for each of their values.
+    hang on inputs, it is compiled for each of their values. On a GPU it gives CuPy arrays; the first call there brings
+    the weights there.
     """
 
-    def __init__(self, file: ModelFile, *, device: str = "cpu") -> None:
-        checked_device(device)
+    def __init__(self, file: ModelFile, *, device: str | None = None) -> None:
+        self._device = None if device is None else checked_device(device)
         check_supported(file.graph, file.opsets, file.functions, file.where)
         self.name = file.where
-        self.device = device
         self.metadata = dict(file.metadata)
         self._file = file
         self._graph, initializers = _constants_lifted(file.graph)
@@ -86,6 +89,27 @@ class Model:
         self._replaceable = {info.name for info in file.graph.inputs} & initializers.keys()
         self._needed: dict[Any, frozenset[str]] = {}
         self._prepare_to_run()
+
+    @property
+    def device(self) -> str:
+        """Where calls without an input on a GPU run."""
+        return self._place(self.weights.values())
+
+    def to(self, device: str) -> Self:
+        """Have the weights on a device, and run there: the model itself, which is given back."""
+        self._device = checked_device(device)
+        self.weights.update({name: brought(array, device) for name, array in self.weights.items()})
+        return self
+
+    def _place(self, tensors: Iterable[Any]) -> str:
+        """Where a call with such inputs and weights runs."""
+        return self._device or place_among(tensors) or "cpu"
+
+    def _brought(self, name: str, value: Any, place: str) -> Any:
+        """What is given to a program on a GPU: a weight of the model's own is there from now on."""
+        if self.weights.get(name) is value:
+            value = self.weights[name] = brought(value, place)
+        return value
 
     def _prepare_to_run(self) -> None:
         self._executables: BoundedCache[_Compiled] = BoundedCache(64)
@@ -119,10 +143,14 @@ class Model:
         arguments = self._gathered(self._bind(arrays, named), weights)
         if insertion_point() is not None:
             return self._joined(arguments)
-        arguments = arguments.with_tensors(lambda name, value: as_array(value, f"{self.name}: {name}"))
+        take = as_array if self._device == "cpu" else as_data
+        arguments = arguments.with_tensors(lambda name, value: take(value, f"{self.name}: {name}"))
+        place = self._place(arguments.tensors.values())
+        if place != "cpu":
+            arguments = arguments.with_tensors(lambda name, value: self._brought(name, value, place))
         check(self.inputs, arguments, self.name)
         try:
-            return self._run(arguments)
+            return self._run(arguments, place)
         except MemoryError as error:
             raise OnnxError(f"{self.name}: does not fit into memory: {str(error) or 'no more is free'}") from None
 
@@ -135,7 +163,7 @@ class Model:
             return self.apply(weights, *arrays, **named)
 
         frozen.__name__ = frozen.__qualname__ = self.name.removesuffix(".onnx")
-        return JitFunction(frozen, (), (), self.device).freeze(dict(self.weights))
+        return JitFunction(frozen, (), (), self._device).freeze(dict(self.weights))
 
     def trace(self, /, *specifications: Specification, **named: Specification) -> Traced:
         """The tensor IR for inputs like these: arrays, `ShapeDtype` or shapes, where -1 is an unknown size.
@@ -146,7 +174,7 @@ class Model:
         """
         given = self._by_name(specifications, named)
         with collection_paused():
-            return self._traced(self._gathered(self._specified(given)))[0]
+            return self._traced(self._gathered(self._specified(given)), self.device)[0]
 
     def compile(self, /, *specifications: Specification, **named: Specification) -> None:
         """Compile for inputs like these (see `trace`) ahead of the first call, which then only runs."""
@@ -154,7 +182,8 @@ class Model:
         arguments = self._gathered(self._specified(given))
         if unknown := [name for name, value in arguments.tensors.items() if any(size < 0 for size in value.shape)]:
             raise ValueError(f"{self.name}: the shape of input {unknown[0]!r} has to be known to compile")
-        self._compile(_signature(arguments), arguments)
+        place = self.device
+        self._compile((place, *_signature(arguments)), arguments, place)
 
     def to_mlir(self, path: str | os.PathLike[str], /, *specifications: Specification, **named: Specification) -> None:
         """Write the tensor IR for inputs like these (see `trace`) to a file that `tenon run` takes.
@@ -163,11 +192,11 @@ class Model:
         """
         given = self._gathered(self._specified(self._by_name(specifications, named)))
         with collection_paused():
-            traced, known = self._traced(given)
+            traced, known = self._traced(given, self.device)
         names = [name for name in given.tensors if name not in known]
         weights = {position: name for position, name in enumerate(names) if name in self.weights}
         resources = attach_resources(traced.module, weights)
-        arrays = {resource: given.tensors[names[position]] for resource, position in resources.items()}
+        arrays = {resource: on_host(given.tensors[names[position]]) for resource, position in resources.items()}
         with replacing(Path(path)) as temporary, temporary.open("w", encoding="utf-8") as file:
             write_module(file, traced.module, arrays)
 
@@ -208,13 +237,13 @@ class Model:
 
     # --- running, tracing and compiling -----------------------------------------------------------
 
-    def _run(self, arguments: Arguments) -> tuple[Any, ...]:
+    def _run(self, arguments: Arguments, place: str) -> tuple[Any, ...]:
         """The outputs for arrays; compiles first where that has to be."""
-        signature = _signature(arguments)
+        signature = (place, *_signature(arguments))
         needed = self._needed.get(signature)
         compiled = None if needed is None else self._executables.get(_key(signature, needed, arguments))
         if compiled is None:
-            compiled, needed = self._compile(signature, arguments)
+            compiled, needed = self._compile(signature, arguments, place)
         assert needed is not None
         program, result = compiled
         return unflatten(result, program.run([a for name, a in arguments.tensors.items() if name not in needed]))
@@ -245,7 +274,9 @@ class Model:
         """The outputs in the trace of another function."""
 
         def joined(name: str, value: Any) -> Operand:
-            operand = value if isinstance(value, Value) else as_array(value, f"{self.name}: {name}")
+            operand = value if isinstance(value, Value) else as_data(value, f"{self.name}: {name}")
+            if is_on_gpu(operand):
+                return to_value(operand)
             is_small = isinstance(operand, Value) or name not in self.weights or operand.size <= _LARGEST_INNER_CONSTANT
             return operand if is_small else to_value(operand)
 
@@ -253,7 +284,8 @@ class Model:
         check(self.inputs, arguments, self.name)
 
         def attempt(known: frozenset[str]) -> tuple[Any, ...]:
-            return self._compute(arguments.with_tensors(lambda n, value: self.weights[n] if n in known else value))
+            own = {name: on_host(self.weights[name]) for name in known}
+            return self._compute(arguments.with_tensors(lambda name, value: own.get(name, value)))
 
         outputs, _ = self._with_known_values(attempt, self.weights.keys())
         leaves, structure = flatten(outputs)
@@ -277,13 +309,12 @@ class Model:
                     ) from None
                 known |= more
 
-    def _traced(self, arguments: Arguments) -> tuple[Traced, frozenset[str]]:
+    def _traced(self, arguments: Arguments, place: str) -> tuple[Traced, frozenset[str]]:
         """The IR for arguments of these shapes and dtypes, and the arguments whose values it needs."""
         check(self.inputs, arguments, self.name)
         values = arguments.tensors
         names = list(values)
-        leaves = list(values.values())
-        _, structure = flatten((([0] * len(leaves),), {}))
+        _, structure = flatten((([0] * len(names),), {}))
 
         def attempt(known: frozenset[str]) -> Any:
             types = [
@@ -293,18 +324,19 @@ class Model:
             def compute(args: Any, _: Any) -> tuple[Any, ...]:
                 return self._compute(Arguments(dict(zip(names, args[0], strict=True)), arguments.trees))
 
+            leaves = [on_host(value) if name in known else value for name, value in values.items()]
             return trace(compute, structure, leaves, types, names)
 
-        available = {name for name, value in values.items() if isinstance(value, np.ndarray)}
+        available = {name for name, value in values.items() if is_stored(value)}
         traced, known = self._with_known_values(attempt, available)
         # What was computed while importing has left ops that nothing uses.
         erase_dead_ops(main_function(traced.module).body.block, Effects(traced.module))
-        return Traced(traced.module, traced.result, self.device, self.name.removesuffix(".onnx")), known
+        return Traced(traced.module, traced.result, place, self.name.removesuffix(".onnx")), known
 
-    def _compile(self, signature: Any, arguments: Arguments) -> tuple[_Compiled, frozenset[str]]:
+    def _compile(self, signature: Any, arguments: Arguments, place: str) -> tuple[_Compiled, frozenset[str]]:
         with self._lock, collection_paused():
-            traced, needed = self._traced(arguments)
-            made = executable(traced.module, self.device, traced.name), traced.result
+            traced, needed = self._traced(arguments, place)
+            made = executable(traced.module, place, traced.name), traced.result
             self._needed[signature] = needed
             self._executables[_key(signature, needed, arguments)] = made
             return made, needed
@@ -321,7 +353,7 @@ def _signature(arguments: Arguments) -> Any:
 
 def _key(signature: Any, needed: frozenset[str], arguments: Arguments) -> Any:
     """What an executable is for: the signature, and the values that are part of the program."""
-    return signature, tuple([(name, arguments.tensors[name].tobytes()) for name in sorted(needed)])
+    return signature, tuple([(name, on_host(arguments.tensors[name]).tobytes()) for name in sorted(needed)])
 
 
 def _constants_lifted(graph: Graph) -> tuple[Graph, dict[str, Array]]:
