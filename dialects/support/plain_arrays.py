@@ -60,6 +60,11 @@ def is_on_gpu(value: Any) -> bool:
     return known == "yes" or (known == "ask" and hasattr(value, "__cuda_array_interface__"))
 
 
+def is_cupy(value: Any) -> bool:
+    """Whether a value is an array of CuPy."""
+    return is_on_gpu(value) and _ON_GPU[type(value)] == "yes"
+
+
 def is_stored(value: Any) -> bool:
     """Whether a value is an array of the kinds that Tenon gives: NumPy's, or CuPy's."""
     return type(value) is np.ndarray or is_on_gpu(value)

@@ -186,6 +186,19 @@ def test_what_is_computed_of_an_array_while_tracing_is_guarded() -> None:
         w[...] = float(number)
 
 
+def test_arrays_of_other_libraries_around_a_function() -> None:
+    cupy = sys.modules["cupy"]
+
+    class Other:
+        """An array on a GPU that is none of CuPy's."""
+
+        __cuda_array_interface__ = cupy.asarray(floats(3)).__cuda_array_interface__
+        shape = (3,)
+
+    other, x = Other(), cupy.asarray(floats(3))
+    np.testing.assert_allclose(tenon.jit(lambda x: x * other.shape[0])(x).get(), 3 * floats(3))
+
+
 def test_gradients_of_programs_that_read_arrays_on_a_gpu(tmp_path: Path) -> None:
     cupy = sys.modules["cupy"]
     w = cupy.asarray(floats(3, 2))
