@@ -126,16 +126,10 @@ class LoadedFunction:
         return self._built(self._function["result"], outputs, given)
 
     def _at_once(self, operands: Sequence[Any]) -> list[Any]:
-        given = [
-            v if isinstance(v, Stored) or type(v) is float else as_data(v, f"{self.name}: input {number}")
-            for number, v in enumerate(operands)
-        ]
-        place = self._place(given)
-        if place != "cpu":
-            for tensor in self.state.values():
-                tensor.convert_(device=place)
-            given = [v._on(place) if isinstance(v, Stored) else v for v in given]
-        operands = given
+        place = "cpu"
+        is_there = any(map(is_on_gpu, [v._array if isinstance(v, Stored) else v for v in operands]))
+        if is_there or self._device not in (None, "cpu"):
+            place, operands = self._brought(operands)
         arrays = [self._array(operand, number) for number, operand in enumerate(operands)]
         # A number by itself would be recorded as narrow as numbers count beside tensors; the program takes it as saved.
         as_taken = [a if type(v) is float else v for a, v in zip(arrays, operands, strict=True)]
@@ -147,6 +141,20 @@ class LoadedFunction:
         if noted is not None:
             record(self._call, noted, outputs)
         return outputs
+
+    def _brought(self, operands: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+        """The device that a call runs on, which is not the CPU by default, and its operands there, or as arrays that
+        the program copies."""
+        given = [
+            v if isinstance(v, Stored) or type(v) is float else as_data(v, f"{self.name}: input {number}")
+            for number, v in enumerate(operands)
+        ]
+        place = self._place(given)
+        if place == "cpu":
+            return place, given
+        for tensor in self.state.values():
+            tensor.convert_(device=place)
+        return place, [v._on(place) if isinstance(v, Stored) else v for v in given]
 
     def _in_trace(self, operands: Sequence[Any]) -> list[Any]:
         if TRACING.session is not None:
