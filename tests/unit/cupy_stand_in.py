@@ -301,6 +301,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # as CuPy has it
     def __array_ufunc__(self, function: Any, method: str, *given: Any, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs:
             return NotImplemented
+        if any(not isinstance(value, ndarray | np.ndarray | np.generic | bool | int | float) for value in given):
+            return NotImplemented  # as CuPy's does: theirs is asked
         if any(isinstance(value, np.ndarray) for value in given):
             raise TypeError("Unsupported type <class 'numpy.ndarray'>")
 

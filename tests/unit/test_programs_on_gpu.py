@@ -5,6 +5,7 @@ On the stand-in for CuPy; where there is a device, `pytest -m gpu` runs the same
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,16 @@ def test_batches_of_tensors_there() -> None:
         close(tenon.concat(batches), floats(5, 3))
     elsewhere = data.DataLoader(data.TensorDataset(x.to(second())), batch_size=5)
     close(next(iter(elsewhere))[0], floats(5, 3), second())
+
+
+def test_arrays_before_tensors() -> None:
+    array, x = sys.modules["cupy"].asarray(floats(3)), on_gpu(floats(3, seed=1), requires_grad=True)
+    (array * x).sum().backward()
+    close(x.grad, floats(3))
+    close(array - x.detach(), floats(3) - floats(3, seed=1))
+    model = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2, seed=0)).eval()
+    expected = model(tenon.tensor(floats(4, 3)))
+    close(model.to("cuda").requires_grad_()(on_gpu(floats(4, 3))), expected)
 
 
 def test_gradients_are_where_their_tensors_are() -> None:
