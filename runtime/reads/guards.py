@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes
 import operator
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from types import CellType
 from typing import Any
@@ -107,11 +107,18 @@ class Guards:
         guard = guard_at(place, Test.bits, kept, array, index=kept.itemsize)
         self.add(name, f"{of(same_array)}({found}, {of(kept)})", guard if array.flags.c_contiguous else None)
 
-    def add_array_on_gpu(self, place: Place | None, array: Any) -> None:
-        """Have an array on a GPU with the elements that it has now."""
-        of = self._names.of
-        found, name = (of(array), "an array") if place is None else (self._names.read(place), place.name)
-        self.add(name, f"{of(same_on_gpu)}({found}, {of(copied(array))})", None)
+    def add_read_on_gpu(self, reads: Reads, inputs: Sequence[Any]) -> None:
+        """Have the arrays on a GPU that a function may read with the elements that they have now, but for those that
+        are `inputs` of the program. Where an input is none of these, nor a view of one, it was computed while the
+        function was traced, from any of them."""
+        of, found = self._names.of, reads.on_gpu
+        known = [a for a in inputs if is_on_gpu(a)]
+        is_plain = all(id(array) in found or id(getattr(array, "base", None)) in found for array in known)
+        own = {id(array) for array in known} if is_plain else set[int]()
+        for number, (place, array) in found.items():
+            if number not in own:
+                read, name = (of(array), "an array") if place is None else (self._names.read(place), place.name)
+                self.add(name, f"{of(same_on_gpu)}({read}, {of(copied(array))})", None)
 
     def finish(self) -> None:
         """Make one function of all checks."""

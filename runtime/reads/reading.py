@@ -69,15 +69,6 @@ class Reading:
         for array, elements in self.captures.foreign:
             if id(array) not in kept and same_array(array, elements):
                 guards.add_array(None, array, elements)
-        for place, array in self._read_on_gpu():
-            guards.add_array_on_gpu(place, array)
+        guards.add_read_on_gpu(reads, self.captures.arrays)
         guards.finish()
         return guards if guards else None
-
-    def _read_on_gpu(self) -> list[tuple[Place | None, Any]]:
-        """The arrays on a GPU whose elements count as they were: all but those that are inputs of the program. Where an
-        input is none of these, nor a view of one, it was computed while the function was traced, from any of them."""
-        found, inputs = self._reads.on_gpu, self.captures.arrays
-        is_known = all(id(array) in found or id(getattr(array, "base", None)) in found for array in inputs)
-        own = {id(array) for array in inputs} if is_known else set[int]()
-        return [read for number, read in found.items() if number not in own]

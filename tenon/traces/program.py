@@ -63,7 +63,7 @@ class Program:
         captures = Seen(_SMALL, on_gpu=self.device != "cpu")
         self.module = self._traced(session, call, leaves, captures)
         self._check_record()
-        self.guards = _guards(reads, self.inputs, session, captures.foreign)
+        self.guards = _guards(reads, self.inputs, session, captures)
         self._prune(captures.arrays)
         self._gather = self._gatherer()
         self._cross: Call | None = None
@@ -265,13 +265,12 @@ def _inputs(reads: TensorReads, leaves: Sequence[Any]) -> list[Input]:
     return found
 
 
-def _guards(
-    reads: TensorReads, inputs: Sequence[Input], session: Session, captured: Sequence[tuple[Any, Any]]
-) -> TensorGuards:
+def _guards(reads: TensorReads, inputs: Sequence[Input], session: Session, captures: Seen) -> TensorGuards:
     guards = TensorGuards()
     guards.add_reads(reads, session.standing.arrays)
-    for array, kept in captured:
+    for array, kept in captures.foreign:
         guards.add_array(None, array, kept)
+    guards.add_read_on_gpu(reads, captures.arrays)
     for tensor, name in reads.tensors.values():
         guards.add_tensor(tensor, name)
     for place, value, _ in reads.data:
