@@ -6,12 +6,13 @@ what a few rows of products do, so it pays
 
 - for the columns where they are not contiguous (A times B transposed): vectors of them can be had in no other way. It
   takes `LEAST_ROWS` rows to beat lanes along the reduction;
-- for the columns where the operand outgrows a core's cache and `MANY_ROWS` rows share it: its rows lie on pages of
-  their own, and where a power of two separates them they compete for the same lines of the cache. So does one that
-  outgrows the nearest cache: vectors that lie across two lines, as those of arrays from elsewhere may, take two loads,
-  and products as fast as loads wait for them. Where products take two halves of a vector each, they do not: then it is
-  an operand that takes more than half of the core's cache, and `SHARING_ROWS` rows to be worth a copy. Columns that
-  lie as a panel would (`pack-invariants`) need none;
+- for the columns where the operand outgrows a core's cache and `MANY_ROWS` rows share it, or somewhat fewer where what
+  a tile copies stays near it (`least_copied_rows`): its rows lie on pages of their own, and where a power of two
+  separates them they compete for the same lines of the cache. So does one that outgrows the nearest cache: vectors that
+  lie across two lines, as those of arrays from elsewhere may, take two loads, and products as fast as loads wait for
+  them. Where products take two halves of a vector each, they do not: then it is an operand that takes more than half of
+  the core's cache, and `SHARING_ROWS` rows to be worth a copy. Columns that lie as a panel would (`pack-invariants`)
+  need none;
 - for the rows where the reduction does not run along memory (A transposed times B) and the operand outgrows
   that cache: each step would touch another page for a few elements. Columns that outgrow the cache as well are
   copied too, once per block of rows, and a block has as many rows as `far` holds: tiles read them in streams, as
@@ -53,7 +54,7 @@ from tenon.lowering.kernels.obstacles import next_rows_obstacle
 from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride
 from tenon.lowering.kernels.widened_inputs import widened_input
 from tenon.lowering.schedules.matrices import decide_matrices
-from tenon.lowering.schedules.rows import LEAST_COLUMN_TILES, MANY_ROWS
+from tenon.lowering.schedules.rows import LEAST_COLUMN_TILES, least_copied_rows
 from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.passes.machine import VECTOR_BITS, Machine
 
@@ -123,7 +124,9 @@ def with_panels(statement: Statement, schedule: Schedule, machine: Machine, *, h
             return replace(schedule, jam_block=schedule.jam_count)
         access = statement.inputs[columns]
         size = batch_bytes(statement, access)
-        least = MANY_ROWS if waits or size > machine.l2 else SHARING_ROWS
+        least = SHARING_ROWS
+        if waits or size > machine.l2:
+            least = least_copied_rows(statement, access, schedule, machine)
         near = machine.l1 if waits else machine.l2 // 2
         is_panel = _is_panel(statement, access, vector, schedule.width, tile)
         if size > near and not is_panel and sharing_rows(statement, access, vector) >= least:

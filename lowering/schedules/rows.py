@@ -32,12 +32,12 @@ from tenon.lowering.kernels.footprint import batch_bytes, elements_apart, in_pie
 from tenon.lowering.kernels.intermediates import reads_padding
 from tenon.lowering.kernels.lane_bits import compute_bits
 from tenon.lowering.kernels.obstacles import parts_obstacle
-from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
+from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride
 from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.passes.machine import Machine
 
-MANY_ROWS = 128
-"""Rows of products from which on a copy of an operand pays."""
+MANY_ROWS, FEWER_ROWS = 128, 96
+"""Rows of products from which on a copy of an operand pays, and the same where panels of it are short."""
 LEAST_COLUMN_TILES = 4
 """Tiles along the columns that a copy of rows has to serve."""
 STREAMED_ROWS = 4
@@ -93,20 +93,37 @@ def in_row_blocks(statement: Statement, schedule: Schedule, machine: Machine, cu
     # serves many tiles, an eighth of the cache does not take too long to be read and written for each block.
     serves_many = columns >= LEAST_COLUMN_TILES * schedule.width * schedule.unroll
     sums = machine.l2 // 8 if serves_many else machine.l2 // 2
-    if size <= machine.l2 or (shared >= MANY_ROWS and not (across and shared * row <= sums)):
+    least = least_copied_rows(statement, streamed[0], schedule, machine)
+    if size <= machine.l2 or (shared >= least and not (across and shared * row <= sums)):
         return schedule
     if shared <= STREAMED_ROWS and size > machine.far:
         return _streamed(statement, schedule, columns, row, STREAM_AHEAD, machine)
-    panel = depth * schedule.width * schedule.unroll * row // columns
-    # How fast more than that is depends on the pages that it lies on; and as the nearest cache tells places by where
-    # they are in a page, rows at a multiple of a quarter of one compete for a few of its sets.
-    is_near = not across and panel <= machine.l2 // 16 and row % (machine.page // 4) != 0
-    if is_near and shared >= SHARING_TILES * schedule.jam_count:
+    near = not across and is_near(statement, schedule, machine)
+    if near and shared >= SHARING_TILES * schedule.jam_count:
         return replace(schedule, ahead=TILE_AHEAD)
     # The partial sums of eight rows take half of the nearest cache.
     strip = _strip(schedule, columns, row, machine.l1 // 16)
     rows = PRODUCT_ROWS if shared <= schedule.jam_count else SHARED_ROWS
     return _split(statement, replace(schedule, rows=rows, strip=strip, ahead=rows), row, machine, FEW_PRODUCT_STRIPS)
+
+
+def is_near(statement: Statement, schedule: Schedule, machine: Machine) -> bool:
+    """Whether what a tile reads of the columns stays near it. How fast more than that is depends on the pages that it
+    lies on; and as the nearest cache tells places by where they are in a page, rows at a multiple of a quarter of one
+    compete for a few of its sets."""
+    if schedule.vector is None:
+        return False
+    depth = prod(statement.extents[loop] for loop in statement.loops(LoopKind.REDUCTION))
+    size = compute_bits(statement) // 8
+    is_apart = statement.extents[schedule.vector] * size % (machine.page // 4) != 0
+    return is_apart and depth * schedule.width * schedule.unroll * size <= machine.l2 // 16
+
+
+def least_copied_rows(statement: Statement, columns: Access, schedule: Schedule, machine: Machine) -> int:
+    """Rows of products from which on a copy of `columns` pays: fewer where these take more than half of a core's cache,
+    but what a tile copies stays near it."""
+    comes_from_afar = batch_bytes(statement, columns) > machine.l2 // 2
+    return FEWER_ROWS if comes_from_afar and is_near(statement, schedule, machine) else MANY_ROWS
 
 
 def with_pieces_ahead(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:

@@ -705,6 +705,21 @@ func.func private @columns_of_eight_tiles(%a: memref<64x256xf32>, %b: memref<256
 
 // -----
 
+// With more rows a copy pays, though for fewer than where it outgrows the cache.
+func.func private @columns_of_twelve_tiles(%a: memref<96x256xf32>, %b: memref<256x3136xf32>, %o: memref<96x3136xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<96x256xf32>, memref<256x3136xf32>) outs(%o : memref<96x3136xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @columns_of_twelve_tiles
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 6 : i64, pack = 1 : i64}
+
+// -----
+
 // Rows are streamed just so where other statements take their sums: all have strips as long as is streamed.
 func.func private @streamed_and_added_to(%a: memref<1x4096xf32>, %b: memref<4096x4096xf32>, %c: memref<4096xf32>, %o: memref<1x4096xf32>) attributes {kernel} {
   %zero = arith.constant 0.0 : f32
