@@ -5,7 +5,8 @@ place of that a register tile goes on with its sums before it stores them. That 
 vector: a fifth of the time where a sum has 64 terms.
 
 A tile holds its sums to their end then, so that nothing is cut into blocks of a reduction. And it writes out what is
-done for each of its vectors, so that this is a few instructions.
+done for each of its vectors, so that this is a few instructions. Statements that take turns do not follow each other:
+what the first reads and what the second writes, of that which flows inside of the kernel, may share memory.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ def _takes(kernel: Kernel, first: Statement, following: Statement, loops: Mappin
     if any(first.extents[loop] != 1 for loop in first.loops(LoopKind.PARALLEL) if loop not in used):
         return False
     made = {alloc.memref for alloc in kernel.intermediates}
+    if any(a.buffer in made for a in first.inputs) and any(a.buffer in made for a in following.outputs):
+        return False
     for output in first.outputs:
         users = {use.operation for use in output.buffer.uses} - {first.op, following.op}
         if output.buffer not in made or not all(isinstance(op, linalg.ops.FillOp | memref.DeallocOp) for op in users):

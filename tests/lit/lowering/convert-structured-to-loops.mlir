@@ -199,6 +199,43 @@ func.func private @epilogue(%x: memref<16x32xf32>, %w: memref<32x24xf32>, %o: me
 
 // -----
 
+// The negated sums may lie where the squares did, which other tiles of the product still read: they wait for all of it.
+func.func private @epilogue_in_place_of_an_operand(%x: memref<16x8xf32>, %w: memref<8x24xf32>, %y: memref<16x24xf32>, %o: memref<16x24xf32>) attributes {kernel, strips = array<i64: 4, 8>} {
+  %zero = arith.constant 0.0 : f32
+  %s = memref.alloc() : memref<16x24xf32>
+  %p = memref.alloc() : memref<16x24xf32>
+  %n = memref.alloc() : memref<16x24xf32>
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%y : memref<16x24xf32>) outs(%s : memref<16x24xf32>) attrs = {schedule = {vector = 1 : i64, width = 8 : i64}} {
+  ^bb0(%a: f32, %acc: f32):
+    %r = arith.mulf %a, %a : f32
+    linalg.yield %r : f32
+  }
+  linalg.fill ins(%zero : f32) outs(%p : memref<16x24xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w, %s : memref<16x8xf32>, memref<8x24xf32>, memref<16x24xf32>) outs(%p : memref<16x24xf32>) attrs = {schedule = {vector = 1 : i64, width = 8 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 2 : i64}} {
+  ^bb0(%a: f32, %b: f32, %c: f32, %acc: f32):
+    %m = arith.mulf %a, %b : f32
+    %d = arith.mulf %m, %c : f32
+    %r = arith.addf %acc, %d : f32
+    linalg.yield %r : f32
+  }
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%p : memref<16x24xf32>) outs(%n : memref<16x24xf32>) attrs = {schedule = {vector = 1 : i64, width = 8 : i64}} {
+  ^bb0(%a: f32, %acc: f32):
+    %r = arith.negf %a : f32
+    linalg.yield %r : f32
+  }
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%n : memref<16x24xf32>) outs(%o : memref<16x24xf32>) attrs = {schedule = {vector = 1 : i64, width = 8 : i64}} {
+  ^bb0(%a: f32, %acc: f32):
+    %r = math.exp %a : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @epilogue_in_place_of_an_operand
+// CHECK:         %[[SUMS:[0-9]+]], %{{[0-9]+}} = scf.for {{.*}} -> (vector<8xf32>, vector<8xf32>)
+// CHECK:         vector.store %[[SUMS]]
+
+// -----
+
 // The rows of %e are shared and added up: strip by strip, in order, behind the stores of what the sum starts from.
 func.func private @adds_up(%x: memref<4x16x5xf32>, %y: memref<4x5x8xf32>, %g: memref<4x16x8xf32>, %o: memref<4x8x8xf32>) attributes {kernel, strips = array<i64: 1, 8, 4>} {
   %zero = arith.constant 0.0 : f32
