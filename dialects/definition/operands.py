@@ -76,9 +76,9 @@ def is_computed(x: Any) -> bool:
 
 
 def shaped(x: Any, where: str = "value") -> Any:
-    """`x`, of which a shape can be asked: itself if it is computed, or an array; of a nested sequence with what is
-    traced, its items stacked. Raises `TypeError`, which begins with `where`, for what is none of these."""
-    if is_computed(x):
+    """`x`, of which a shape can be asked: itself if it is computed or on a GPU, or an array; of a nested sequence with
+    what is traced, its items stacked. Raises `TypeError`, which begins with `where`, for what is none of these."""
+    if is_computed(x) or is_on_gpu(x):
         return x
     return ops.stack(list(map(_item, x))) if _holds_traced(x) else plain_array(x, where)
 

@@ -20,6 +20,7 @@ from tenon.quantization.functions import (
     quantize,
 )
 from tenon.quantization.observers import FakeQuantize, MovingAverageObserver, range_of
+from tenon.runtime.cuda.arrays import placed
 
 _SETTINGS = ("stride", "padding", "dilation", "groups")
 
@@ -117,7 +118,8 @@ class _Quantized(Module):
             "input_scale": scale,
             "input_zero_point": zero_point,
         }.items():
-            made.register_buffer(name, None if value is None else np.asarray(host_array(value)))
+            held = None if value is None else placed(np.asarray(host_array(value)), None, layer.weight)
+            made.register_buffer(name, held)
         made.settings = layer.settings
         take_over_hooks(layer, made)
         return made.train(layer.training)

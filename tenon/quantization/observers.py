@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import tenon
+from tenon.dialects.support.plain_arrays import elements_of, is_stored, on_host
 from tenon.nn.module import Array, Module
 from tenon.quantization.functions import fake_quantize, limits_of, parameters_for
 
@@ -45,7 +46,8 @@ class MinMaxObserver(Module):
 
     def parameters_found(self) -> tuple[Array, Array]:
         """Scale and zero point for what was observed. Raises `ValueError` where that is nothing."""
-        if isinstance(self.low, np.ndarray | tenon.Tensor) and np.isinf(np.asarray(self.low)).any():
+        low = elements_of(self.low)
+        if is_stored(low) and np.isinf(on_host(low)).any():
             raise ValueError(f"{type(self).__name__}: nothing was observed; call the module in training mode first")
         return parameters_for(self.low, self.high, dtype=self.dtype, symmetric=self.symmetric)
 

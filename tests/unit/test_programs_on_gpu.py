@@ -63,6 +63,43 @@ def test_arrays_before_tensors() -> None:
     close(model.to("cuda").requires_grad_()(on_gpu(floats(4, 3))), expected)
 
 
+def test_composed_functions_of_arrays() -> None:
+    there, here = sys.modules["cupy"].asarray(floats(2, 3, 4)), floats(2, 3, 4)
+    mask = np.array([True, False, True])
+    for found, expected in (
+        (tenon.movedim(there, 0, -1), np.moveaxis(here, 0, -1)),
+        (tenon.chunk(there, 2, axis=2)[1], here[:, :, 2:]),
+        (tenon.expand_as(there[0, 0], there), np.broadcast_to(here[0, 0], here.shape)),
+        (tenon.compress(sys.modules["cupy"].asarray(mask), there, axis=1), here[:, mask]),
+        (tenon.compress(tenon.tensor(mask, device="cuda"), there, axis=1), here[:, mask]),
+        (tenon.quantization.quantize(there, 0.25), np.clip(np.round(here / 0.25), -128, 127)),
+    ):
+        np.testing.assert_allclose(found.get(), expected)
+
+
+def test_quantized_modules() -> None:
+    found: list[Any] = []
+    for device in ("cpu", "cuda"):
+        model = nn.Sequential(nn.Linear(3, 4, seed=0), nn.ReLU(), nn.Linear(4, 2, seed=1)).to(device)
+        model, x = tenon.quantization.prepare(model), tenon.tensor(floats(8, 3), device=device)
+        model(x)
+        model = tenon.quantization.convert(model)
+        found.append(model(x))
+        for other in ("cuda", device):
+            close(model.to(other)(x.to(other)), found[0], str(x.to(other).device))
+    close(found[1], found[0])
+
+
+def test_norms_of_weights_there() -> None:
+    for make in (nn.utils.parametrizations.spectral_norm, nn.utils.spectral_norm):
+        found: list[Any] = []
+        for device in ("cpu", "cuda"):
+            tenon.manual_seed(0)
+            model = make(nn.Linear(3, 2, seed=0).to(device)).requires_grad_()
+            found.append(model(tenon.tensor(floats(4, 3), device=device)))
+        close(found[1], found[0])
+
+
 def test_gradients_are_where_their_tensors_are() -> None:
     x = on_gpu(floats(3), requires_grad=True)
     with pytest.raises(ValueError, match=r"^grad of a tensor on cuda:0 is set to one on cpu$"):

@@ -14,6 +14,7 @@ from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
 from tenon.dialects.ops.move.places import place_vector
+from tenon.dialects.support.plain_arrays import copied, is_stored
 from tenon.dialects.types.shapes import normalize_axis
 
 
@@ -25,7 +26,7 @@ def _integers(given: tuple[Any, ...]) -> tuple[Any, ...]:
 def _part(x: Any, axis: int, entry: Any) -> Any:
     """`x[..., entry, ...]` at an axis; of an array, a copy."""
     part = x[(*[slice(None)] * axis, entry)]
-    return np.array(part) if isinstance(x, np.ndarray) else part
+    return np.array(part) if isinstance(x, np.ndarray) else copied(part) if is_stored(part) else part
 
 
 @tensor_function
@@ -86,7 +87,7 @@ def movedim(x: Any, source: Any, destination: Any) -> Any:
     order = [axis for axis in range(x.ndim) if axis not in moved]
     for place, axis in sorted(zip(to, moved, strict=True)):
         order.insert(place, axis)
-    return ops.transpose(x, permutation=tuple(order)) if isinstance(x, np.ndarray) else x.permute(*order)
+    return ops.transpose(x, permutation=tuple(order)) if is_stored(x) else x.permute(*order)
 
 
 @tensor_function
@@ -121,7 +122,7 @@ def view(x: Any, *shape: Any) -> Any:
 
 
 def _reshaped(x: Any, shape: tuple[Any, ...]) -> Any:
-    return ops.reshape(x, shape=shape) if isinstance(x, np.ndarray) else x.reshape(shape)
+    return ops.reshape(x, shape=shape) if is_stored(x) else x.reshape(shape)
 
 
 @tensor_function
@@ -159,7 +160,7 @@ def expand_as(x: Any, other: Any) -> Any:
     >>> tenon.expand_as(np.array([1, 2]), np.zeros((2, 2)))
     """
     x, shape = shaped(x), tuple(shaped(other).shape)
-    return ops.broadcast_to(x, shape=shape) if isinstance(x, np.ndarray) else x.broadcast_to(shape)
+    return ops.broadcast_to(x, shape=shape) if is_stored(x) else x.broadcast_to(shape)
 
 
 @tensor_function

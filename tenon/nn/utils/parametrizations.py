@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tenon
+from tenon.dialects.support.plain_arrays import host_array
 from tenon.dialects.support.suggestion import attribute_hints
 from tenon.eager.modes import no_grad
 from tenon.eager.parameters import as_arrays
@@ -14,6 +15,7 @@ from tenon.nn.convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose
 from tenon.nn.init import generator_of
 from tenon.nn.module import Array, Module
 from tenon.nn.utils.parametrize import register_parametrization
+from tenon.runtime.cuda.arrays import placed
 
 
 def norm_except(weight: Array, dim: int | None) -> Array:
@@ -65,7 +67,8 @@ def first_vectors(weight: Array, dim: int, eps: float) -> tuple[Any, Any]:
         matrix = as_matrix(weight, dim)
         generator = generator_of(None)
         guesses = [as_unit(generator.standard_normal(size).astype(weight.dtype), eps) for size in matrix.shape]
-        return tuple([np.array(vector) for vector in power_method(matrix, guesses[0], guesses[1], 15, eps)])  # pyright: ignore
+        found = power_method(matrix, guesses[0], guesses[1], 15, eps)
+        return tuple([placed(np.array(host_array(vector)), None, weight) for vector in found])  # pyright: ignore
 
 
 class SpectralNorm(Module):
