@@ -1,10 +1,10 @@
 """One workload, measured: numbers are checked before time, contestants take turns, medians are compared.
 
-A round runs each contestant once (or as often as fills a block, where a call is short), and every round starts with
-another one, so that what disturbs the machine disturbs all alike. Before a block of several threads there is a pause,
-in which those of the one before stop to wait for work and take no core from the next, and, where calls are short, calls
-that are not timed, in which those of the next wake up. A peer's ratio is the median over the rounds of its time over
-Tenon's in the same round.
+A round runs each contestant once (or as often as fills a block, where a call is short), in an order of its own, so that
+what disturbs the machine disturbs all alike, and none always follows another that reads the same arrays and leaves them
+in the caches. Before a block of several threads there is a pause, in which those of the one before stop to wait for
+work and take no core from the next, and, where calls are short, calls that are not timed, in which those of the next
+wake up. A peer's ratio is the median over the rounds of its time over Tenon's in the same round.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from random import Random
 from statistics import median
 from typing import Any
 
@@ -107,7 +108,8 @@ class Row:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Row:
         """A row as `to_json` gave it."""
-        return Row(**{**data, "target": Target(**data["target"])})
+        parts: dict[str, Any] = {**data, "target": Target(**data["target"])}
+        return Row(**parts)
 
 
 def check(name: str, results: Sequence[Array], exact: Sequence[Array], workload: Workload) -> float:
@@ -161,13 +163,13 @@ def take_turns(runs: Mapping[str, Callable[[], Any]], seconds: float, pause: flo
             taken = _block(run, calls[name]) * calls[name]
         short[name] = taken < SHORT
     samples: dict[str, list[float]] = {name: [] for name in runs}
-    order = list(runs)
+    order, random = list(runs), Random(0)
     end = time.perf_counter() + seconds
     for turn in range(MOST_ROUNDS):
         if turn >= LEAST_ROUNDS and time.perf_counter() > end:
             break
-        start = turn % len(order)
-        for name in order[start:] + order[:start]:
+        random.shuffle(order)
+        for name in order:
             samples[name].append(_block(runs[name], calls[name], pause, short[name]))
     return samples
 
