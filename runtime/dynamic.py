@@ -10,8 +10,9 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 
 from tenon.dialects.types.size import Size, UndecidedSizeError
 from tenon.dialects.types.types import is_static
-from tenon.runtime.arguments.arguments import LeafSizes, Parameters, Static, is_array
+from tenon.runtime.arguments.arguments import Parameters, Static, is_array
 from tenon.runtime.arguments.interface import Interface, input_names, main_function
+from tenon.runtime.arguments.leaf_sizes import LeafSizes
 from tenon.runtime.arguments.tree import Structure
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.knobs import knobs

@@ -165,8 +165,8 @@ def _compiled(cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, 
             if found is not None and _takes(found, arrays):
                 return _Found(kind, found, arrays, {}, max(_CALLS_OF_ANY_SIZES, calls.uncounted))
         compiled = _COMPILED[key] = program(types, orders)
-    for position, order in orders.items():
-        arrays[position] = arrays[position].transpose(order)
+    for position, place in orders.items():
+        arrays[position] = place.whole(arrays[position])
     return _Found(key, compiled, arrays, orders)
 
 

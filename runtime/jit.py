@@ -17,19 +17,12 @@ from tenon.dialects.support.plain_arrays import device_for, elements_of
 from tenon.dialects.support.suggestion import hints_keywords
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import UndecidedSizeError
-from tenon.dialects.types.types import AnyTensor, element_of, shape_of, tensor_type
-from tenon.runtime.arguments.arguments import (
-    LeafSizes,
-    Parameters,
-    ShapeDtype,
-    abstract,
-    face_of,
-    traced_face_of,
-)
+from tenon.runtime.arguments.arguments import Parameters, ShapeDtype, abstract, face_of, traced_face_of
 from tenon.runtime.arguments.frozen import NONE, FrozenArguments
 from tenon.runtime.arguments.holders import check_holds_no_arrays
 from tenon.runtime.arguments.interface import EmptySizeError
-from tenon.runtime.arguments.orders import Orders, orders_of
+from tenon.runtime.arguments.leaf_sizes import LeafSizes
+from tenon.runtime.arguments.orders import LEAST, LEAST_PERMUTED, Orders, orders_of
 from tenon.runtime.arguments.signature import Signature
 from tenon.runtime.arguments.tree import Structure, flatten, tell_by_identity
 from tenon.runtime.call.entry import NativeCalls
@@ -211,7 +204,14 @@ class JitFunction(NativeCalls):
         """Which arrays of a call are read as they lie in memory."""
         if self.device != "cpu":
             return _ROW_MAJOR
-        return orders_of(leaves, self.parameters.donations(structure) if self.parameters.donated else ())
+        donated = self.parameters.donations(structure) if self.parameters.donated else ()
+        found = orders_of(leaves, donated, LEAST_PERMUTED)
+        large = {position: place for position, place in found.items() if leaves[position].nbytes >= LEAST}
+        if len(large) < len(found):
+            signature, _ = self.parameters.signature(leaves, structure, orders=large)
+            if self._compiled.get((knobs.code_settings, autocast_element(), generation(), signature)) is not None:
+                return large  # what is small is copied for a program that is there
+        return found
 
     def _compile(
         self,
@@ -262,7 +262,7 @@ class JitFunction(NativeCalls):
         if sizes is not None:
             if self.device != "cpu":
                 raise UndecidedSizeError(f"programs for {self.device} are compiled for known sizes")
-            types_ = [t if t is None else _sized(t, sizes, position) for position, t in enumerate(types_)]
+            types_ = [t if t is None else sizes.typed(position, t) for position, t in enumerate(types_)]
         donated = self.parameters.donations(structure) if self.parameters.donated else ()
         flags = self._frozen.flags(structure) if self._frozen is not NONE else ()
         others = [leaf for leaf, type_ in zip(leaves, types_, strict=True) if type_ is None]
@@ -336,10 +336,6 @@ def _made_again(function: Any, settings: tuple[Any, ...], frozen: FrozenArgument
     made = JitFunction(function.function if isinstance(function, JitFunction) else function, *settings)
     has_frozen = frozen.args or frozen.kwargs
     return made.freeze(*frozen.args, **(frozen.kwargs or {})) if has_frozen else made
-
-
-def _sized(type_: AnyTensor, sizes: LeafSizes, position: int) -> AnyTensor:
-    return tensor_type(sizes.shape(position, shape_of(type_) or ()), element_of(type_))
 
 
 _INSTEAD = {

@@ -24,9 +24,10 @@ from tenon.lowering.kernels.statement import (
 
 
 def lies_across(access: Access, vector: int, across: int | None) -> bool:
-    """Whether an access has unit stride along `across` and none along `vector`: a tile of it can be transposed."""
+    """Whether an access goes by single elements, or a few, along `across` and not along `vector`: a tile of it can be
+    transposed."""
     is_across = access.stride(vector) is Stride.OTHER and access.padding is None
-    return across is not None and is_across and access.stride(across) is Stride.UNIT
+    return across is not None and is_across and access.stride(across) in (Stride.UNIT, Stride.STEPPED)
 
 
 def stored_across(statement: Statement, vector: int, across: int | None) -> list[Access]:
@@ -37,7 +38,8 @@ def stored_across(statement: Statement, vector: int, across: int | None) -> list
         return []
     if isinstance(statement.extents[vector], Size):
         return []
-    return [a for a in statement.outputs if lies_across(a, vector, across) and element_type(a.buffer) != i1]
+    found = (a for a in statement.outputs if lies_across(a, vector, across) and element_type(a.buffer) != i1)
+    return [access for access in found if across is not None and access.stride(across) is Stride.UNIT]
 
 
 def holds_rows(access: Access, vector: int, across: int | None, extents: Sequence[int]) -> bool:
@@ -92,6 +94,10 @@ def vector_obstacle(
         if access in in_rows or (access in statement.inputs and lies_across(access, loop, across)):
             if isinstance(statement.extents[loop], Size) or LoopKind.REDUCTION in statement.kinds:
                 return f"tiles of {access.buffer.type} are not transposed where sizes are open or loops reduce"
+            is_open = across is not None and isinstance(statement.extents[across], Size)
+            steps = across is not None and access.stride(across) is Stride.STEPPED
+            if steps and (is_open or element_type(access.buffer) == i1):
+                return f"tiles of {access.buffer.type} step over elements, bits of a vector or as often as is open"
             stride = Stride.UNIT
         if stride is Stride.OTHER:
             return f"an access to {access.buffer.type} has no unit stride along it"

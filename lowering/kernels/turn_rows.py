@@ -7,16 +7,20 @@ Before: a kernel of the buffered stage. After: the same kernel; inputs are copie
 dimensions are exchanged, intermediates have them exchanged, and outputs are copied from such ones. All that reads or
 writes the buffers then has unit stride along the rows, which are many, in place of the columns, which are few. What a
 contraction computes is left to it in rows, and copied behind it.
+
+`copy_across` does the same with parts of arguments, which are read alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import linalg, memref
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, MemRefType, i32
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from tenon.dialects.families.linalg_builders import generic_op
 from tenon.lowering.kernels.shared_loops import is_contraction
@@ -32,11 +36,7 @@ def turn_rows(kernel: Kernel, buffers: Sequence[SSAValue]) -> None:
     for buffer in buffers:
         shape = [*buffer_shape(buffer)]
         shape[-2:] = shape[:-3:-1]
-        turned = memref.AllocOp.create(
-            result_types=(MemRefType(element_type(buffer), shape),),
-            properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])},
-        )
-        block.insert_op_before(turned, first)
+        turned = _new_buffer(buffer, shape, first)
         reads = writes = False
         contraction = contraction_of(kernel.statements, buffer)
         for statement in kernel.statements:
@@ -50,18 +50,50 @@ def turn_rows(kernel: Kernel, buffers: Sequence[SSAValue]) -> None:
                 contraction.op,
                 *(use.operation for use in buffer.uses if isinstance(use.operation, linalg.ops.FillOp)),
             }
-            buffer.replace_uses_with_if(turned.memref, lambda use, kept=kept: use.operation not in kept)
-            block.insert_op_after(_copy(buffer, turned.memref), contraction.op)
+            buffer.replace_uses_with_if(turned, lambda use, kept=kept: use.operation not in kept)
+            block.insert_op_after(_copy(buffer, turned), contraction.op)
             continue
-        buffer.replace_uses_with_if(turned.memref, lambda use: _is_structured(use.operation))
+        buffer.replace_uses_with_if(turned, lambda use: _is_structured(use.operation))
         if (root := root_of(buffer)) is not buffer:  # which may be filled as a whole
-            root.replace_uses_with_if(turned.memref, lambda use: isinstance(use.operation, linalg.ops.FillOp))
+            root.replace_uses_with_if(turned, lambda use: isinstance(use.operation, linalg.ops.FillOp))
         if isinstance(buffer.owner, memref.AllocOp):
             block.erase_op(buffer.owner)
         elif writes:
-            block.insert_op_before(_copy(turned.memref, buffer), last)
+            block.insert_op_before(_copy(turned, buffer), last)
         elif reads:
-            block.insert_op_before(_copy(buffer, turned.memref), first)
+            block.insert_op_before(_copy(buffer, turned), first)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of the last two dimensions of a buffer: how many elements along each, how far they are apart, and the first."""
+
+    sizes: tuple[int, int]
+    steps: tuple[int, int]
+    starts: tuple[int, int]
+
+
+def copy_across(kernel: Kernel, parts: Mapping[SSAValue, Part]) -> None:
+    """Let all statements that read `parts` of arguments read copies with their last two dimensions exchanged."""
+    first = next(
+        op for op in kernel.function.body.block.ops if isinstance(op, linalg.ops.GenericOp | linalg.ops.FillOp)
+    )
+    for buffer, part in parts.items():
+        turned = _new_buffer(buffer, (*buffer_shape(buffer)[:-2], *reversed(part.sizes)), first)
+        for statement in kernel.statements:
+            _exchange(statement.op, statement.accesses, buffer, plain=True)
+        buffer.replace_uses_with_if(turned, lambda use: isinstance(use.operation, linalg.ops.GenericOp))
+        Rewriter.insert_op(_copy(buffer, turned, part), InsertPoint.before(first))
+
+
+def _new_buffer(like: SSAValue, shape: Sequence[int], place: Operation) -> SSAValue:
+    """A buffer of the element type of another one, made in front of the op `place`."""
+    made = memref.AllocOp.create(
+        result_types=(MemRefType(element_type(like), shape),),
+        properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])},
+    )
+    Rewriter.insert_op(made, InsertPoint.before(place))
+    return made.memref
 
 
 def contraction_of(statements: Sequence[Statement], buffer: SSAValue) -> Statement | None:
@@ -85,22 +117,27 @@ def _is_structured(op: Operation) -> bool:
     return isinstance(op, linalg.ops.GenericOp | linalg.ops.FillOp)
 
 
-def _exchange(op: linalg.ops.GenericOp, accesses: Sequence[Access], buffer: SSAValue) -> None:
-    """Exchange the last two indices by which `op` accesses `buffer`."""
+def _exchange(op: linalg.ops.GenericOp, accesses: Sequence[Access], buffer: SSAValue, *, plain: bool = False) -> None:
+    """Exchange the last two indices by which `op` accesses `buffer`; `plain` ones are their loops alone."""
     maps = list(op.indexing_maps.data)
     for number, access in enumerate(accesses):
         if access.buffer is buffer:
             known = maps[number].data
             *outer, row, column = known.results
+            if plain:
+                row, column = (AffineExpr.dimension(next(iter(s.factors))) for s in access.subscripts[-2:])
             maps[number] = AffineMapAttr(AffineMap(known.num_dims, 0, (*outer, column, row)))
     op.properties["indexing_maps"] = ArrayAttr(maps)
 
 
-def _copy(source: SSAValue, target: SSAValue) -> linalg.ops.GenericOp:
-    """Rows to columns, or columns to rows; the loops are those of the target."""
+def _copy(source: SSAValue, target: SSAValue, part: Part | None = None) -> linalg.ops.GenericOp:
+    """Rows to columns, or columns to rows, of the whole source or a part of it; the loops are those of the target."""
     rank = len(buffer_shape(target))
     identity = AffineMap.identity(rank)
-    exchanged = AffineMap(rank, 0, (*identity.results[:-2], *identity.results[:-3:-1]))
+    last = identity.results[:-3:-1]
+    if part is not None:
+        last = tuple([d * step + start for d, step, start in zip(last, part.steps, part.starts, strict=True)])
+    exchanged = AffineMap(rank, 0, (*identity.results[:-2], *last))
     body = Block(arg_types=[element_type(source), element_type(target)])
     body.add_op(linalg.ops.YieldOp(body.args[0]))
     return generic_op([(source, exchanged)], [(target, identity)], [False] * rank, body)

@@ -167,12 +167,10 @@ class BodyEmitter:
     def load_transposed(self, access: Access, point: Point, lanes: Lanes, across: Lanes, reads: Reads) -> None:
         """Make known the vectors along `lanes` at all iterations of `across` from `point` on.
 
-        The access has unit stride along the latter only: a tile is loaded in vectors along it and transposed."""
+        The access goes by elements, or a few, along the latter only: a tile is loaded in vectors along it and
+        transposed."""
         count = lanes.count if lanes.active is None else lanes.active
-        rows = [
-            self.load_from(*self.address(access, point.moved(lanes.loop, number)), across, reads)
-            for number in range(count)
-        ]
+        rows = [self.load(access, point.moved(lanes.loop, number), across, reads) for number in range(count)]
         rows += rows[-1:] * (lanes.count - count)  # lanes that nobody looks at
         for number, row in enumerate(transposed(self._builder, rows)[: across.active or across.count]):
             reads[("across", *self.address(access, point.moved(across.loop, number)), lanes)] = row

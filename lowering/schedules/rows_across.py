@@ -19,7 +19,8 @@ from xdsl.ir import SSAValue
 from tenon.dialects.types.size import Size, estimate
 from tenon.lowering.kernels.intermediates import Strips, needs
 from tenon.lowering.kernels.shared_loops import SharedLoop, has_windows, is_contraction, shared_loops
-from tenon.lowering.kernels.statement import Access, Kernel, LoopKind, Statement, element_type, root_of
+from tenon.lowering.kernels.statement import LARGEST_STEP, Access, Kernel, LoopKind, Statement, element_type, root_of
+from tenon.lowering.kernels.turn_rows import Part
 from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.lowering.schedules.tile import decide_transposed
 from tenon.passes.machine import Machine
@@ -32,42 +33,49 @@ LEAST_GAIN = 1.2
 Decision = tuple[Schedule | None, float]
 
 
-def rows_across(kernel: Kernel) -> list[SSAValue]:
-    """The arguments that all statements that read them read across the rows that the kernel has in common."""
+def rows_across(kernel: Kernel) -> dict[SSAValue, Part]:
+    """The arguments that all statements that read them read across the rows that the kernel has in common, and the part
+    of each that they read."""
     statements = kernel.statements
     if len(statements) != len(kernel.items) or any(s.body_loads() for s in statements):
-        return []
+        return {}
     if any(is_contraction(statement) or has_windows(statement) for statement in statements):
-        return []
+        return {}
     if all(kind is LoopKind.PARALLEL for statement in statements for kind in statement.kinds):
-        return []  # tiles of what is read are transposed where it is
+        return {}  # tiles of what is read are transposed where it is
     shared = shared_loops(kernel) if kernel.runs_together() else None
     others = {alloc.memref for alloc in kernel.intermediates}
     others |= {root_of(output.buffer) for statement in statements for output in statement.outputs}
-    views: dict[SSAValue, SSAValue] = {}
+    found: dict[SSAValue, tuple[SSAValue, Part | None]] = {}
     for number, statement in enumerate(statements):
         rows = statement.loops(LoopKind.PARALLEL) if shared is None else [loop[number] for loop in shared]
         for access in statement.inputs:
-            root = root_of(access.buffer)
-            is_same = views.setdefault(root, access.buffer) is access.buffer
-            if not is_same or not _lies_across(statement, access, rows):
+            root, read = root_of(access.buffer), (access.buffer, _part_across(statement, access, rows))
+            if read[1] is None or found.setdefault(root, read) != read:
                 others.add(root)
-    return [view for root, view in views.items() if root not in others]
+    return {buffer: part for root, (buffer, part) in found.items() if root not in others and part is not None}
 
 
-def _lies_across(statement: Statement, access: Access, rows: Sequence[int]) -> bool:
-    """Whether an access to a whole buffer has the `rows` of a statement side by side in memory, and what follows within
-    a row apart."""
+def _part_across(statement: Statement, access: Access, rows: Sequence[int]) -> Part | None:
+    """What an access reads of a buffer that has the `rows` of a statement side by side, or a few elements apart, and
+    what follows within a row in another dimension; None if it does not."""
     if len(access.shape) < 2 or access.padding is not None or element_type(access.buffer) == i1:
-        return False
-    loops = access.plain_loops()
-    *_, column, row = loops
-    if row is None or column is None or row not in rows or column in rows or len({*loops}) < len(loops):
-        return False
-    if any(isinstance(size, Size) or size < LEAST_LENGTH for size in access.shape[-2:]):
-        return False
-    extents = [1 if loop is None else statement.extents[loop] for loop in loops]
-    return list(access.shape) == extents
+        return None
+    *outer, column, row = access.subscripts
+    if len(column.factors) != 1 or len(row.factors) != 1:
+        return None
+    (across, step), (along, distance) = (*row.factors.items(), *column.factors.items())
+    loops = [*access.plain_loops()[: len(outer)], along, across]
+    if across not in rows or along in rows or len({*loops}) < len(loops) or not 1 <= step <= LARGEST_STEP:
+        return None
+    sizes = (statement.extents[along], statement.extents[across])
+    if any(isinstance(size, Size) or size < LEAST_LENGTH for size in sizes):
+        return None
+    if any(
+        loop is None or statement.extents[loop] != size for loop, size in zip(loops[:-2], access.shape, strict=False)
+    ):
+        return None
+    return Part(sizes, (distance, step), (column.constant, row.constant))
 
 
 def with_tiles_across(

@@ -33,7 +33,7 @@ from tenon.lowering.kernels.dot_products import ELEMENTS, dot_product
 from tenon.lowering.kernels.intermediates import intermediates_fit, read_without_padding, without_padding
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction, shared_loops
 from tenon.lowering.kernels.statement import Kernel, Statement, read_kernel
-from tenon.lowering.kernels.turn_rows import turn_rows
+from tenon.lowering.kernels.turn_rows import copy_across, turn_rows
 from tenon.lowering.schedules.packing import with_near_windows, with_next_rows, with_panels
 from tenon.lowering.schedules.rest import with_rest
 from tenon.lowering.schedules.row_values import decide_row_values
@@ -128,16 +128,21 @@ def prepare_kernel(function: func.FuncOp, machine: Machine) -> Kernel:
     kernel = without_padding(before)
     if machine.vector_bits == 0 or kernel is not before:
         return kernel
+    values: dict[SSAValue, SSAValue] = {}
     if buffers := short_rows(kernel, machine):
-        trial = _turned(kernel, buffers)
+        clone = function.clone(values)
+        turn_rows(read_kernel(clone), [values[buffer] for buffer in buffers])
+        trial = read_without_padding(clone)
         shared = shared_loops(trial)
         if any(map(is_contraction, trial.statements)):
             strips = decide_strips(trial, shared, machine)
             suits = strips is not None and None not in strips[0]
         else:
             suits = any(_decide_along(trial, shared, loop, machine) for loop in shared)
-    elif buffers := rows_across(kernel):
-        trial = _turned(kernel, buffers)
+    elif parts := rows_across(kernel):
+        clone = function.clone(values)
+        copy_across(read_kernel(clone), {values[buffer]: part for buffer, part in parts.items()})
+        trial = read_without_padding(clone)
         suits = _decide_loops(trial, machine)[-1] * LEAST_GAIN < _decide_loops(kernel, machine)[-1]
     else:
         return kernel
@@ -146,14 +151,6 @@ def prepare_kernel(function: func.FuncOp, machine: Machine) -> Kernel:
     function.detach_region(function.body)
     function.add_region(trial.function.detach_region(trial.function.body))
     return replace(trial, function=function)
-
-
-def _turned(kernel: Kernel, buffers: Sequence[SSAValue]) -> Kernel:
-    """A clone of a kernel with the last two dimensions of `buffers` exchanged."""
-    values: dict[SSAValue, SSAValue] = {}
-    trial = kernel.function.clone(values)
-    turn_rows(read_kernel(trial), [values[buffer] for buffer in buffers])
-    return read_without_padding(trial)
 
 
 def decide(kernel: Kernel, machine: Machine) -> tuple[list[Schedule | None], list[int] | None]:

@@ -26,6 +26,7 @@ from tenon.dialects.types.types import (
     shape_of,
     tensor_type,
 )
+from tenon.runtime.arguments.leaf_sizes import LeafSizes
 from tenon.runtime.arguments.orders import Orders
 from tenon.runtime.arguments.tree import Structure, UnnoticedChangeError, flatten, paths, static_key
 
@@ -283,7 +284,7 @@ class Parameters:
                 key.append(self._static_signature(leaf, structure, position))
                 continue
             if position in orders:
-                array = array.transpose(orders[position])
+                array = orders[position].whole(array)
                 key.append(orders[position])
             arrays.append(array)
             key.append(WIDE_FLOAT if type(leaf) is WideFloat else array.dtype)
@@ -340,21 +341,12 @@ class Parameters:
                 continue
             shape = shape_of(type_) or ()
             shape = shape if sizes is None else sizes.shape(position, shape)
-            order = f" in the order {orders[position]}" if position in orders else ""
+            place = orders.get(position)
+            order = "" if place is None else f" in the order {place.order}"
+            if place is not None and place.has_gaps(shape):
+                order += f" of {list(place.shape)}, step {place.step}"
             parts[name] = f"{element_of(type_)}{list(shape)}{order}"
         return parts
-
-
-class LeafSizes:
-    """Which dimensions of which leaves may have any size, and what these sizes are called."""
-
-    def __init__(self, by_position: Mapping[int, Mapping[int, Any]]) -> None:
-        self.by_position = by_position
-
-    def shape(self, position: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """The `shape` of the leaf at `position`, with names in the place of sizes that may differ."""
-        named = self.by_position.get(position)
-        return shape if named is None else tuple([named.get(axis, size) for axis, size in enumerate(shape)])
 
 
 def dim(name: str) -> Any:

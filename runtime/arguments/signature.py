@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenon.runtime.arguments.arguments import WIDE_FLOAT, LeafSizes, Parameters, WideFloat
+from tenon.runtime.arguments.arguments import WIDE_FLOAT, Parameters, WideFloat
 from tenon.runtime.arguments.frozen import FrozenArguments
-from tenon.runtime.arguments.orders import Order, Orders
+from tenon.runtime.arguments.leaf_sizes import LeafSizes
+from tenon.runtime.arguments.orders import Orders, Place
 from tenon.runtime.arguments.tree import Structure
 
 
@@ -25,7 +26,7 @@ class Signature:
     sizes: LeafSizes | None = None
     frozen: FrozenArguments | None = None
     """The arguments that calls do not give."""
-    orders: Orders = field(default_factory=dict[int, Order])
+    orders: Orders = field(default_factory=dict[int, Place])
     """Those of the data, by position."""
 
     def joined(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -114,7 +114,8 @@ STEP = Union(
         shape=pointer(I64),
         flags=I64,
         item_size=I64,
-        order=pointer(I64),
+        strides=pointer(I64),
+        whole=I64,
         is_copied=I64,
         class_=REF,
         source=I64,
@@ -128,9 +129,9 @@ STEP = Union(
     size=Struct(operation=I64, register=I64, slot=I64, left=I64, right=I64),
 )
 """A step takes apart, or compares, what is in a register. What is in a node comes into registers from `first` on. An
-array that lacks the flags is copied if it may be; one with an order lies in memory in this order of dimensions, and one
-that is inside is that of an object of the class, which counts as an array. Steps of sizes compute with numbered slots,
-or compare them.
+array that lacks the flags is copied if it may be; one with strides has these, and where it is the first part of `whole`
+bytes, all of them are in the array that it is a view of; one that is inside is that of an object of the class, which
+counts as an array. Steps of sizes compute with numbered slots, or compare them.
 
 A step of an array may want an object of one class, from a source (2) or from none (1), and where its elements are
 changed, one that nobody else has.

@@ -9,9 +9,8 @@ from tenon.runtime.arguments.orders import LEAST
 from tenon.runtime.call.entry_code import code, python
 from tenon.runtime.call.layout import ENTRY, ITEM, MEMORY, REF, REFS, SIZE, STEP, TENSOR, Step
 from tenon.runtime.call.native_donation import is_given_away
-from tenon.runtime.call.native_memory import bytes_of, copied
+from tenon.runtime.call.native_memory import bytes_of, copied, is_usable
 from tenon.runtime.call.native_tensors import HAS_SOURCE, HAS_TENSOR, is_tensor, tensors
-from tenon.runtime.cpu.addresses import ALIGNED
 from tenon.runtime.cpu.ir_types import F32, F64, I1, I32, I64, PTR, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.python_objects import ARRAY, SCALAR
@@ -45,23 +44,6 @@ def fits(given: Value, step: Value, slots: Value) -> Operand:
             slots[~word] = size
         with code.else_():
             code.return_if(size != word, False)
-    return True
-
-
-@code.function(I1, given=REF, step=pointer(STEP))
-def is_usable(given: Value, step: Value) -> Operand:
-    """Whether an array has a step's flags, or lies in memory as the step says."""
-    array, expected, order = given.to(pointer(ARRAY)), step.array.flags, step.array.order
-    flags = array.flags.to(I64)
-    code.return_if(order.is_null, (flags & expected) == expected)
-    code.return_if((flags & ALIGNED) == 0, False)
-    shape, strides, rank = array.shape, array.strides, step.array.rank
-    distance = code.local(I64, step.array.item_size)
-    with code.each(rank) as i:
-        axis = order[rank - i - 1]
-        size = shape[axis]
-        code.return_if((size != 1) & (strides[axis] != distance), False)
-        distance.set(distance * size)
     return True
 
 
@@ -375,7 +357,9 @@ def take_apart(
                 code.return_if(used.is_null, False)
                 array = used.to(pointer(ARRAY))
                 memory = array.data
-                size = bytes_of(array.shape, step.array.rank, step.array.item_size)
+                size = code.local(I64, step.array.whole)
+                with code.if_(size == 0):
+                    size.set(bytes_of(array.shape, step.array.rank, step.array.item_size))
                 found(step.array.leaf, used, memory, memory.at(size))
             with case(Step.scalar):
                 _expect(known.type, step.scalar.type)

@@ -1,11 +1,13 @@
-"""Where native calls get memory: new arrays, and copies of arrays that programs cannot read; see `entry_code`."""
+"""Where native calls get memory: which arrays programs can read where they are, copies of others, and new arrays; see
+`entry_code`."""
 
 from __future__ import annotations
 
 from tenon.passes.machine import ALIGNMENT
 from tenon.runtime.call.entry_code import code, python
-from tenon.runtime.call.layout import REF
-from tenon.runtime.cpu.ir_types import I32, I64, PTR, pointer
+from tenon.runtime.call.layout import REF, STEP
+from tenon.runtime.cpu.addresses import ALIGNED, USABLE
+from tenon.runtime.cpu.ir_types import I1, I32, I64, PTR, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.python_objects import ARRAY
 from tenon.runtime.cpu.result_memory import LEAST
@@ -18,6 +20,27 @@ def bytes_of(shape: Value, rank: Value, item_size: Value) -> Operand:
     with code.each(rank) as i:
         size.set(size * shape[i])
     return size
+
+
+@code.function(I1, given=REF, step=pointer(STEP))
+def is_usable(given: Value, step: Value) -> Operand:
+    """Whether an array has a step's flags, or lies in memory as the step says."""
+    array, expected, distances = given.to(pointer(ARRAY)), step.array.flags, step.array.strides
+    flags = array.flags.to(I64)
+    code.return_if(distances.is_null, (flags & expected) == expected)
+    code.return_if((flags & ALIGNED) == 0, False)
+    shape, strides, whole = array.shape, array.strides, step.array.whole
+    with code.each(step.array.rank) as i:
+        code.return_if((shape[i] != 1) & (strides[i] != distances[i]), False)
+    code.return_if(whole == 0, True)
+    base = array.base.to(REF)
+    code.return_if(base.is_null, False)
+    code.return_if(base.type != python.ndarray, False)
+    owner = base.to(pointer(ARRAY))
+    code.return_if(owner.dtype != step.array.dtype, False)
+    code.return_if((owner.flags.to(I64) & USABLE) != USABLE, False)
+    size = bytes_of(owner.shape, owner.rank.to(I64), step.array.item_size)
+    return (array.data.to(I64) + whole) <= (owner.data.to(I64) + size)
 
 
 @code.function(REF, shape=pointer(I64), rank=I64, dtype=REF, item_size=I64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import types
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -206,9 +207,9 @@ class Arguments:
         usual = np.dtype(dtype.type)
         if usual != dtype:
             raise IndescribableError
-        order = self._orders.get(self.leaves)
+        place = self._orders.get(self.leaves)
         wanted = self._wanted[self.leaves] if self._wanted else _ANY if inside is None else Leaf(inside)
-        sizes = shape if self._shapes is None or order is not None else self._shapes[self.leaves]
+        sizes = shape if self._shapes is None or place is not None else self._shapes[self.leaves]
         self._step(
             "array",
             Step.array,
@@ -219,8 +220,9 @@ class Arguments:
             shape=self.words.add([self.sizes.dimension(size) for size in sizes]),
             flags=USABLE | WRITEABLE if self.leaves in self._written else USABLE,
             item_size=usual.itemsize,
-            order=0 if order is None else self.words.add(order),
-            is_copied=int(self.copies and order is None and not wanted.is_changed),
+            strides=0 if place is None else self.words.add(place.strides(usual.itemsize)),
+            whole=prod(place.shape) * usual.itemsize if place is not None and place.has_gaps(shape) else 0,
+            is_copied=int(self.copies and place is None and not wanted.is_changed),
             class_=0 if wanted.kind is None else self.words.keep(wanted.kind),
             source=wanted.source,
             is_changed=int(wanted.is_changed),

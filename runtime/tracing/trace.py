@@ -36,7 +36,7 @@ from tenon.dialects.types.types import AnyTensor, array_type, element_of, shape_
 from tenon.passes.named_shapes import record_shapes
 from tenon.passes.transform.check_results import check_results
 from tenon.runtime.arguments.arguments import WideFloat, as_array, is_array, stored_type
-from tenon.runtime.arguments.orders import Order, Orders, inverse
+from tenon.runtime.arguments.orders import Orders, Place, inverse
 from tenon.runtime.arguments.tree import Structure, flatten, paths, unflatten
 from tenon.runtime.knobs import knobs
 from tenon.runtime.tracing.watch import Watch, watching
@@ -176,10 +176,10 @@ def trace(
     `structure` is that of `(args, kwargs)`; its leaves become traced values of `types`, or stay `leaves` where a type
     is `None`. A result whose type is that of a donated argument takes over its memory; arguments that are frozen are
     the same at every call. With `captures`, which then has them, arrays that `function` takes from around it are inputs
-    behind the arguments; without, they are constants. A leaf with an order is an input as it lies in memory. Raises
+    behind the arguments; without, they are constants. A leaf with a place is an input as it lies in memory. Raises
     `TracedValueError` where a traced value is used outside of the function, branch or step that computed it.
     """
-    stored = [t if t is None or i not in orders else _permuted(t, orders[i]) for i, t in enumerate(types)]
+    stored = [_stored(t, orders.get(position)) for position, t in enumerate(types)]
     inputs: list[Attribute] = [t for t in stored if t is not None]
     main = func.FuncOp("main", (inputs, []))
     block = main.body.block
@@ -191,7 +191,7 @@ def trace(
         captures.begin(block)
     with watching(TracedValueError) as watch, inserting(TracingPoint(block, captures, is_for_later)):
         given = [
-            leaf if t is None else _argument(leaf, next(arguments), orders.get(position))
+            leaf if t is None else _argument(leaf, next(arguments), shape_of(t) or (), orders.get(position))
             for position, (leaf, t) in enumerate(zip(leaves, types, strict=True))
         ]
         _note_places(watch, leaves, given, names)
@@ -217,16 +217,18 @@ def trace(
     return Trace(module, result)
 
 
-def _argument(leaf: Any, argument: SSAValue, order: Order | None) -> Value:
+def _stored(type_: AnyTensor | None, place: Place | None) -> AnyTensor | None:
+    return type_ if type_ is None or place is None else tensor_type(place.shape, element_of(type_))
+
+
+def _argument(leaf: Any, argument: SSAValue, shape: Sequence[int], place: Place | None) -> Value:
     value = Value(argument)
-    if order is not None:
-        return value.transpose(inverse(order))
+    if place is not None:
+        if place.has_gaps(shape):
+            steps = (*[1] * (len(shape) - 1), place.step)
+            value = value.slice(starts=(0,) * len(shape), limits=place.limits(shape), strides=steps)
+        return value.transpose(inverse(place.order))
     return weak_float(value) if type(leaf) is WideFloat else value
-
-
-def _permuted(type_: AnyTensor, order: Order) -> AnyTensor:
-    shape = shape_of(type_) or ()
-    return tensor_type(tuple([shape[axis] for axis in order]), element_of(type_))
 
 
 def traced(leaf: Any, name: str = "argument") -> Value:

@@ -27,6 +27,11 @@ FUNCTIONS: dict[str, tuple[Any, Any]] = {
     "softmax": (lambda x, y: tenon.softmax(x.mT), lambda x, y: _softmax(x.swapaxes(-1, -2))),
     "two": (lambda x, y: tenon.softmax(x.mT + y), lambda x, y: _softmax(x.swapaxes(-1, -2) + y)),
     "norm": (lambda x, y: tenon.layer_norm(x.mT), lambda x, y: _normalized(x.swapaxes(-1, -2))),
+    "part": (
+        lambda x, y: (x[..., 1:, ::2].mT * y[..., : (x.shape[-1] + 1) // 2, 1:]).sum(axis=-1),
+        lambda x, y: (x[..., 1:, ::2].swapaxes(-1, -2) * y[..., : (x.shape[-1] + 1) // 2, 1:]).sum(-1),
+    ),
+    "steps": (lambda x, y: x[..., ::3].mT * 2, lambda x, y: x[..., ::3].swapaxes(-1, -2) * 2),
     "products": (lambda x, y: (x.mT * y).sum(axis=-1), lambda x, y: (x.swapaxes(-1, -2) * y).sum(-1)),
 }
 CASES = [

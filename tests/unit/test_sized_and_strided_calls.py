@@ -12,7 +12,7 @@ import pytest
 from test_calls import floats, general_calls, warmed
 
 import tenon
-from tenon.runtime.arguments.orders import LEAST
+from tenon.runtime.arguments.orders import LEAST, LEAST_PERMUTED, place_of
 from tenon.runtime.call.callable_class import is_supported
 from tenon.runtime.cpu.result_memory import LEAST as LEAST_OF_POOL
 from tenon.runtime.jit import JitFunction
@@ -192,7 +192,7 @@ def test_orders_are_told_apart() -> None:
         for _ in range(3):
             np.testing.assert_allclose(function(x), given[:3] - given.mean(), rtol=1e-4, atol=1e-5)
     # neither contiguous in any order, nor of unusual dimensions that mean nothing
-    for x in (given[::-1], given[:, :, ::2], given[:, None].transpose(0, 3, 1, 2)):
+    for x in (given[::-1], given[:, :, ::-1], given[:, None].transpose(0, 3, 1, 2)):
         for _ in range(3):
             np.testing.assert_allclose(function(x), x[:3] - x.mean(), rtol=1e-4, atol=1e-5)
 
@@ -211,3 +211,57 @@ def test_compiled_functions_take_every_order() -> None:
     for x in (floats(SIDE, SIDE), floats(SIDE, SIDE).T, np.asfortranarray(floats(SIDE, SIDE))):
         for _ in range(3):
             np.testing.assert_array_equal(compiled(x), x * 3)
+
+
+PARTS: dict[str, Callable[[], Array]] = {
+    "rows": lambda: floats(2 * SIDE, SIDE)[::2],
+    "columns": lambda: floats(SIDE, SIDE + 9)[:, :SIDE],
+    "steps": lambda: floats(SIDE, 2 * SIDE)[:, ::2],
+    "channel": lambda: floats(SIDE, SIDE, 3)[..., 0],
+    "middle": lambda: floats(SIDE + 5, SIDE + 8)[2 : SIDE + 2, 3 : SIDE + 3],
+    "transposed": lambda: floats(SIDE, SIDE + 8)[:, :SIDE].T,
+    "transposed steps": lambda: floats(SIDE, 2 * SIDE)[:, ::2].T,
+}
+
+
+def parts_of(x: Any) -> tuple[Any, ...]:
+    return x * 2 + 1, x.sum(axis=0), tenon.softmax(x), x.T * 3, x @ x[:, :7], tenon.cumsum(x, axis=1)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_of_larger_arrays_are_read_where_they_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = PARTS[name]()
+    place = place_of(x)
+    assert place is not None
+    assert place.strides(x.itemsize) == x.strides
+    function = warmed(tenon.jit(parts_of), x)
+    wanted = tenon.jit(parts_of)(np.ascontiguousarray(x))
+    calls = general_calls(monkeypatch, function)
+    for given, expected in zip(function(x), wanted, strict=True):
+        np.testing.assert_allclose(given, expected, rtol=1e-4, atol=1e-3)
+    assert not calls
+    compiled = next(iter(function._compiled._by_kind.values()))[0]
+    assert compiled.executable.copies == 0
+
+
+def test_nothing_is_read_behind_the_last_element() -> None:
+    """A part of a larger array that would go on behind the memory that there is, or that is another's, is copied."""
+    base = floats(SIDE, SIDE + 8)
+    last = base[:, 8:]
+    assert place_of(last) is None
+    assert place_of(base[:, :SIDE]) is not None
+    function = warmed(tenon.jit(lambda x: x + 1), base[:, :SIDE])
+    for x in (last, base.reshape(-1)[8:].reshape(-1)[: SIDE * SIDE].reshape(SIDE, SIDE), last[:, ::-1]):
+        np.testing.assert_array_equal(function(x), x + 1)
+    unowned = np.lib.stride_tricks.as_strided(base[8:, 8:], (SIDE - 8, SIDE), base.strides)[: SIDE - 9]
+    assert place_of(unowned) is None
+
+
+def test_small_transposed_arrays_are_copied_where_a_program_for_copies_is_there() -> None:
+    x = floats(200, 200)
+    assert LEAST_PERMUTED <= x.nbytes < LEAST
+    for first in (x, x.T):
+        function = tenon.jit(lambda x: x * 2)
+        for given in (first, x, x.T, x):
+            np.testing.assert_array_equal(function(given), given * 2)
+        assert len(function._compiled._by_kind) == (1 if first is x else 2)
