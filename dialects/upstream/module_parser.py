@@ -9,6 +9,7 @@ not: that every exception becomes a parse error would hide defects of xDSL, and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar, NoReturn
@@ -18,7 +19,9 @@ from xdsl.dialects.builtin import (
     BytesAttr,
     DenseIntOrFPElementsAttr,
     FileLineColLoc,
+    FusedLoc,
     ModuleOp,
+    NoneAttr,
     TensorType,
     UnknownLoc,
 )
@@ -50,12 +53,14 @@ class ModuleParser(Parser):
         super().__init__(ctx, text, name)
         # Where each value that is not defined yet is used first.
         self._first_uses: dict[str, Span] = {}
+        self._defined_locations: set[str] = set()
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
         """The module; text without an operation is one that is empty, as to upstream."""
         if allow_implicit_module and self._current_token.kind == MLIRTokenKind.EOF:
             return ModuleOp([])
         try:
+            self._read_location_aliases()
             module = super().parse_module(allow_implicit_module)
         except ParseError as error:
             if error.msg.startswith("values used but not defined"):
@@ -82,6 +87,37 @@ class ModuleParser(Parser):
         if self._first_uses and op.has_trait(IsolatedFromAbove):
             self._require_definitions(start)
         return op
+
+    def _read_location_aliases(self) -> None:
+        """Upstream names locations at the end of the text (`#loc1 = loc("file":3:4)`), behind their uses."""
+        start = self.pos
+        for alias in _LOCATION_ALIAS.finditer(self.lexer.input.content):
+            self._resume_from(alias.end())
+            self.attribute_aliases.setdefault(alias[1], self.parse_attribute())
+        self._resume_from(start)
+
+    def _parse_alias_def(self) -> None:
+        known = self.attribute_aliases
+        text = self.lexer.input.content
+        if (alias := _LOCATION_ALIAS.match(text, self.pos)) is not None and alias[1] not in self._defined_locations:
+            self._defined_locations.add(alias[1])
+            known.pop(alias[1], None)
+        super()._parse_alias_def()
+
+    def _parse_location(self) -> Any:
+        """As in xDSL; of a range of a file (`"file":3:4 to :9`) where it begins, of a fusion not what it is for."""
+        if self.parse_optional_keyword("fused"):
+            if self.parse_optional_punctuation("<"):
+                self.parse_attribute()
+                self.parse_punctuation(">")
+            parts = self.parse_comma_separated_list(self.Delimiter.SQUARE, self._parse_location)
+            return FusedLoc(tuple(parts), NoneAttr())
+        location = super()._parse_location()
+        if isinstance(location, FileLineColLoc) and self.parse_optional_keyword("to"):
+            self.parse_optional_integer()
+            self.parse_punctuation(":")
+            self.parse_integer()
+        return location
 
     def _has_location(self, op: Operation) -> bool:
         """Whether the text gives `op` a location, which is then not one in the text itself."""
@@ -155,6 +191,7 @@ class ModuleParser(Parser):
         return DenseIntOrFPElementsAttr(found, BytesAttr(one.data.data * prod(found.get_shape())))
 
 
+_LOCATION_ALIAS = re.compile(r"^(#[\w.$-]+)[ \t]*=[ \t]*(?=loc[ \t]*\()", re.MULTILINE)
 _NUMBER_BEGINS = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.FLOAT_LIT, MLIRTokenKind.MINUS, MLIRTokenKind.BARE_IDENT)
 
 

@@ -32,6 +32,7 @@ from xdsl.parser.attribute_parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import MLIRLexer
 
+from tenon.dialects.upstream.custom_formats import read_custom_formats
 from tenon.dialects.upstream.float_remainder import RemFOp
 from tenon.dialects.upstream.xdsl_speed import speed_up_xdsl
 
@@ -121,6 +122,7 @@ def _subtracted_from(expression: AffineExpr, other: AffineExpr | int) -> AffineE
 def correct_xdsl() -> None:
     """Install the corrections, and what is faster (`xdsl_speed`); doing so again changes nothing."""
     speed_up_xdsl()
+    read_custom_formats()
     _Element.to_type = _number_of_type  # pyright: ignore[reportAttributeAccessIssue]
     DenseIntOrFPElementsAttr.is_splat = _is_splat  # pyright: ignore[reportAttributeAccessIssue]
     AttrParser.parse_dense_int_or_fp_elements_attr = _parse_dense  # pyright: ignore[reportAttributeAccessIssue]

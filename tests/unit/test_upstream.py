@@ -1,4 +1,5 @@
-"""What is printed at each stage reads back as it was, and from the structured stage on upstream `mlir-opt` takes it."""
+"""What is printed at each stage reads back as it was, and from the structured stage on upstream `mlir-opt` takes it
+and prints what is read here."""
 
 from __future__ import annotations
 
@@ -7,10 +8,12 @@ import subprocess
 
 import pytest
 from samples import samples_of
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 import tenon
 from tenon.dialects.definition.registry import registry
+from tenon.dialects.upstream.module_parser import ModuleParser
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
 from tenon.runtime.lower import new_context
@@ -38,6 +41,10 @@ def texts_of(name: str) -> list[str]:
     return texts
 
 
+def names_of_ops(module: ModuleOp) -> list[str]:
+    return [op.name for op in module.walk()]
+
+
 @pytest.mark.parametrize("name", OPS)
 def test_every_stage_reads_back_and_is_accepted_upstream(name: str) -> None:
     texts = texts_of(name)
@@ -49,9 +56,13 @@ def test_every_stage_reads_back_and_is_accepted_upstream(name: str) -> None:
     if MLIR_OPT is None:
         pytest.skip("mlir-opt-22 is not installed")
     result = subprocess.run(
-        [MLIR_OPT, "--split-input-file", "-o", "/dev/null"],
+        [MLIR_OPT, "--split-input-file", "--mlir-print-debuginfo"],
         input="\n// -----\n".join(texts),
         text=True,
         capture_output=True,
     )
     assert result.returncode == 0, result.stderr[:4000]
+    for text, theirs in zip(texts, result.stdout.split("// -----"), strict=True):
+        module = ModuleParser(new_context(), theirs).parse_module()
+        module.verify()
+        assert names_of_ops(module) == names_of_ops(Parser(context, text).parse_module())
