@@ -119,7 +119,7 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
 
     Raises `ValueError` naming the parameter, what it takes and what was given.
     """
-    from xdsl.dialects.builtin import IndexType
+    from xdsl.dialects.builtin import IndexType, ShapedType, UnrankedTensorType
 
     from tenon.dialects.definition.signedness import external_elements
     from tenon.dialects.support.frozen_arguments import prepare_function
@@ -134,6 +134,9 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
         types = types[: len((Interface.of if takes_buffers(module) else Interface.of_tensors)(module).inputs)]
     if any(isinstance(t, IndexType) for t in types):
         raise ValueError("@main takes sizes as arguments; run what it was made from: the file at the tensor stage")
+    for name, type_ in zip(names, types, strict=False):
+        if not isinstance(type_, ShapedType | UnrankedTensorType):
+            raise ValueError(f"argument {name} of @main is {type_}, expected a tensor, or a memref behind bufferize")
     if len(given) != len(types):
         raise ValueError(f"@main takes {len(types)} arguments ({', '.join(map(str, types))}), got {len(given)}")
     external = external_elements(main)

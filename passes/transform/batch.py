@@ -163,6 +163,8 @@ def batch_function(function: func.FuncOp, size: int) -> None:
     types = [*function.function_type.inputs, *function.function_type.outputs]
     if not all(isinstance(t, TensorType | UnrankedTensorType) for t in types):
         raise TypeError(f"@{function.sym_name.data} is not a function of tensors: {function.function_type}")
+    if not function.body.blocks:
+        raise TypeError(f"@{function.sym_name.data} has no body")
     old = function.clone().body.block
     marks = function.arg_attrs.data if function.arg_attrs is not None else ()
     shared = {i for i, attributes in enumerate(marks) if RESOURCE in attributes.data}

@@ -258,6 +258,8 @@ def differentiate(function: func.FuncOp) -> func.FuncOp:
     outputs = list(function.function_type.outputs)
     if not all(isinstance(t, TensorType | UnrankedTensorType) for t in (*inputs, *outputs)):
         raise GradientError(f"@{function.sym_name.data} is not a function of tensors: {function.function_type}")
+    if not function.body.blocks:
+        raise GradientError(f"@{function.sym_name.data} has no body")
     seeds = [t for t in outputs if is_float(element_of(t))]
     frozen = frozen_positions(function)
     wanted = [i for i, t in enumerate(inputs) if is_float(element_of(t)) and i not in frozen]

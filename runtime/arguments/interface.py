@@ -18,9 +18,11 @@ from tenon.dialects.types.types import element_of, shape_of
 
 
 def main_function(module: ModuleOp) -> func.FuncOp:
-    """The function `@main`; raises `ValueError` when there is none."""
+    """The function `@main`; raises `ValueError` when there is none, or none with a body of one block."""
     for op in module.ops:
         if isinstance(op, func.FuncOp) and op.sym_name.data == "main":
+            if len(op.body.blocks) != 1:
+                raise ValueError(f"@main has {len(op.body.blocks) or 'no'} blocks where one is needed")
             return op
     raise ValueError("the module has no function @main")
 

@@ -205,6 +205,20 @@ def test_errors_of_the_file(before: str, after: str, message: str) -> None:
     assert message in error("run", "-", *ARGUMENTS, input=SUM.replace(before, after))
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32>", "@main has no blocks where one is needed"),
+        (
+            "func.func @main(%x: f32) -> f32 {\n  func.return %x : f32\n}",
+            "argument x of @main is f32, expected a tensor",
+        ),
+    ],
+)
+def test_functions_that_cannot_be_run(text: str, message: str) -> None:
+    assert message in error("run", "-", "--args", "ones:2xf32", input=text)
+
+
 def test_use_before_definition_is_shown_in_the_ir() -> None:
     lines = SUM.splitlines()
     lines[1], lines[2] = lines[2], lines[1]
