@@ -9,6 +9,7 @@ import numpy as np
 
 import tenon
 from tenon.dialects.definition.operands import shaped
+from tenon.dialects.ops.contract.one_program import one_program_when_large
 from tenon.dialects.ops.contract.windows import Windows
 from tenon.dialects.types.shapes import normalize_axis
 from tenon.dialects.types.types import element_type, numpy_dtype
@@ -45,6 +46,7 @@ def _steps(x: Any, scale: Any, zero_point: Any, axis: int | None) -> Any:
     return tenon.add(tenon.round(tenon.multiply(tenon.cast(x, dtype="f32"), inverse)), moved)
 
 
+@one_program_when_large
 def quantize(x: Any, scale: Any, zero_point: Any = 0, *, dtype: Any = "i8", axis: int | None = None) -> Any:
     """`x` / `scale` rounded to the nearest integer (of two the even one) plus `zero_point`, kept within `dtype`.
 
@@ -56,6 +58,7 @@ def quantize(x: Any, scale: Any, zero_point: Any = 0, *, dtype: Any = "i8", axis
     return tenon.cast(tenon.clip(_steps(x, scale, zero_point, axis), low=low, high=high), dtype=dtype)
 
 
+@one_program_when_large
 def dequantize(x: Any, scale: Any, zero_point: Any = 0, *, axis: int | None = None, dtype: Any = "f32") -> Any:
     """(`x` - `zero_point`) · `scale`, for `x` of integers."""
     x = shaped(x)
@@ -66,6 +69,7 @@ def dequantize(x: Any, scale: Any, zero_point: Any = 0, *, axis: int | None = No
     return tenon.cast(tenon.multiply(tenon.cast(whole, dtype="f32"), scale), dtype=dtype)
 
 
+@one_program_when_large
 def fake_quantize(x: Any, scale: Any, zero_point: Any = 0, *, dtype: Any = "i8", axis: int | None = None) -> Any:
     """What is left of `x` after `quantize` and `dequantize`, in the dtype of `x`.
 
@@ -102,6 +106,7 @@ def parameters_for(low: Any, high: Any, *, dtype: Any = "i8", symmetric: bool = 
     return scale, tenon.cast(point, dtype="i32")
 
 
+@one_program_when_large
 def integer_matmul(x: Any, y: Any, x_zero_point: Any = None) -> Any:
     """The exact product of matrices of i8 or ui8 (..., m, k) and (..., k, n), in i32; with a zero point of `x`, that of
     `x - x_zero_point`."""
@@ -154,6 +159,7 @@ def _padded(x: Any, value: Any, margins: Any) -> Any:
     return tenon.cast(tenon.add(around, tenon.cast(point, dtype="i32")), dtype=x.dtype)
 
 
+@one_program_when_large
 def requantize(total: Any, factor: Any, zero_point: Any = 0, *, dtype: Any = "i8", axis: int | None = None) -> Any:
     """Sums of i32 times `factor` (the scales of both operands over that of the result), rounded to the nearest, plus
     `zero_point`, kept within `dtype`; with `axis`, one factor for each index along it."""

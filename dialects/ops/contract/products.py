@@ -12,6 +12,7 @@ from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
+from tenon.dialects.ops.contract.one_program import one_program_when_large
 
 
 def _of_rank(function: str, name: str, x: Any, rank: int) -> Any:
@@ -153,6 +154,7 @@ def kron(x: Any, y: Any) -> Any:
 
 @tensor_function
 @also_called(x1="x", x2="y")
+@one_program_when_large
 def cdist(x: Any, y: Any, p: float = 2.0, compute_mode: str | None = None) -> Any:
     """The distances (..., m, n) in the norm `p` of the rows of `x` (..., m, k) to those of `y` (..., n, k). Where one
     is 0 its gradient is 0. Differences are never taken from products, whatever `compute_mode` of PyTorch's says.

@@ -20,6 +20,7 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import ElementwiseOp, PrimitiveOp
+from tenon.dialects.ops.contract.one_program import one_program_when_large
 from tenon.dialects.types.shapes import check_count, check_sizes
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import INTEGER_TENSOR, TensorConstraint, element_type, i32, ui32
@@ -118,6 +119,7 @@ class ThreefryOp(ElementwiseOp):
 
 
 @tensor_function
+@one_program_when_large
 def random_bits(key: Any, shape: Sequence[int]) -> Any:
     """Random i32 words of `shape` for `key` (2 words, i32).
 

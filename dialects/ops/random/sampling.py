@@ -18,6 +18,7 @@ from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
+from tenon.dialects.ops.contract.one_program import one_program_when_large
 from tenon.dialects.ops.random.random import WORDS, random_words
 from tenon.dialects.ops.reduce.reduction import in_compute_type
 from tenon.dialects.types.shapes import InferenceError, check_count, check_sizes, normalize_axis, show
@@ -67,6 +68,7 @@ def _open_unit(key: Any, shape: Sequence[int], element: Any) -> Any:
 
 
 @tensor_function
+@one_program_when_large
 def random_uniform(key: Any, shape: Sequence[int], low: Any = 0.0, high: Any = 1.0, dtype: object = "f32") -> Any:
     """Numbers of `shape` and `dtype`, uniform in [`low`, `high`), for `key` (2 words, i32).
 
@@ -88,6 +90,7 @@ def random_uniform(key: Any, shape: Sequence[int], low: Any = 0.0, high: Any = 1
 
 
 @tensor_function
+@one_program_when_large
 def random_normal(key: Any, shape: Sequence[int], mean: Any = 0.0, deviation: Any = 1.0, dtype: object = "f32") -> Any:
     """Normal numbers of `shape` and `dtype`, for `key` (2 words, i32), by the inverse of the distribution function.
 
@@ -116,6 +119,7 @@ def _is_number(value: Any, number: float) -> bool:
 
 
 @tensor_function
+@one_program_when_large
 def random_truncated_normal(
     key: Any, shape: Sequence[int], low: float = -2.0, high: float = 2.0, dtype: object = "f32"
 ) -> Any:
@@ -136,6 +140,7 @@ def random_truncated_normal(
 
 
 @tensor_function
+@one_program_when_large
 def random_exponential(key: Any, shape: Sequence[int], rate: Any = 1.0, dtype: object = "f32") -> Any:
     """Exponentially distributed numbers of `shape` and `dtype` with mean 1 / `rate`, for `key` (2 words, i32).
 
@@ -148,6 +153,7 @@ def random_exponential(key: Any, shape: Sequence[int], rate: Any = 1.0, dtype: o
 
 
 @tensor_function
+@one_program_when_large
 def random_gumbel(key: Any, shape: Sequence[int], dtype: object = "f32") -> Any:
     """Numbers of `shape` and `dtype` with the standard Gumbel distribution, for `key` (2 words, i32).
 
@@ -160,6 +166,7 @@ def random_gumbel(key: Any, shape: Sequence[int], dtype: object = "f32") -> Any:
 
 
 @tensor_function
+@one_program_when_large
 def random_bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | None = None) -> Any:
     """Truth values that are true with probability `p`, for `key` (2 words, i32); by default of the shape of `p`.
 
@@ -172,6 +179,7 @@ def random_bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | None = None)
 
 
 @tensor_function
+@one_program_when_large
 def random_integers(key: Any, shape: Sequence[int], low: int, high: int, dtype: object = "i32") -> Any:
     """Integers of `shape` and `dtype` in [`low`, `high`), for `key` (2 words, i32).
 
@@ -205,6 +213,7 @@ def random_permutation(key: Any, x: Any, axis: int = 0) -> Any:
 
 
 @tensor_function
+@one_program_when_large
 def random_categorical(key: Any, logits: Any, count: int | None = None) -> Any:
     """Indices (i64) of classes with probabilities softmax(`logits`) along the last axis, for `key` (2 words, i32).
 

@@ -1,0 +1,102 @@
+"""Functions of several ops that are called on large arrays again run as one program, with what they gave op by op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenon
+from tenon.dialects.definition.value import insertion_point
+from tenon.dialects.ops.contract.one_program import LARGE, one_program_when_large
+
+KEY = np.array([5, 6], np.int32)
+FLOATS = np.random.default_rng(0).standard_normal((300, 250)).astype(np.float32)
+SCALE = np.float32(0.013)
+
+CALLS: dict[str, Callable[[], Any]] = {
+    "uniform": lambda: tenon.random_uniform(KEY, (100_003,), low=-1.3, high=2.7),
+    "uniform between tensors": lambda: tenon.random_uniform(KEY, (300, 250), low=FLOATS, high=FLOATS + 1),
+    "normal": lambda: tenon.random_normal(KEY, (100_003,), mean=0.3, deviation=1.7),
+    "normal f64": lambda: tenon.random_normal(KEY, (100_003,), dtype="f64"),
+    "normal f16": lambda: tenon.random_normal(KEY, (200_003,), dtype=np.float16),
+    "truncated": lambda: tenon.random_truncated_normal(KEY, (100_003,)),
+    "exponential": lambda: tenon.random_exponential(KEY, (100_003,), rate=1.7),
+    "gumbel": lambda: tenon.random_gumbel(KEY, (100_003,)),
+    "bernoulli": lambda: tenon.random_bernoulli(KEY, 0.3, (300_003,)),
+    "integers": lambda: tenon.random_integers(KEY, (100_003,), 3, 1000),
+    "categorical": lambda: tenon.random_categorical(KEY, FLOATS),
+    "bits": lambda: tenon.random_bits(KEY, (100_003,)),
+    "quantize": lambda: tenon.quantization.quantize(FLOATS, SCALE, np.int8(3)),
+    "fake_quantize": lambda: tenon.quantization.fake_quantize(FLOATS, SCALE, np.int32(3)),
+    "integer_matmul": lambda: tenon.quantization.integer_matmul(FLOATS.astype(np.int8), FLOATS.T.astype(np.int8)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_same_bits_as_op_by_op(name: str) -> None:
+    first = CALLS[name]()
+    for _ in range(2):
+        again = CALLS[name]()
+        assert type(again) is type(first)
+        assert again.dtype == first.dtype
+        np.testing.assert_array_equal(again, first)
+
+
+def test_distances_are_those_op_by_op_but_for_the_last_bits() -> None:
+    first, again = tenon.cdist(FLOATS, FLOATS), tenon.cdist(FLOATS, FLOATS)
+    np.testing.assert_allclose(again, first, rtol=1e-5, atol=1e-4)
+
+
+def counted() -> tuple[Callable[..., Any], list[bool]]:
+    """A function of several ops, and for each time that its code ran, whether it was traced."""
+    runs: list[bool] = []
+
+    @one_program_when_large
+    def moved(x: Any, by: float, *, places: tuple[int, ...] = (0,)) -> Any:
+        runs.append(insertion_point() is not None)
+        return tenon.roll(tenon.multiply(x, by), places[0], 0)
+
+    return moved, runs
+
+
+def test_a_second_call_that_is_large_and_alike_is_compiled() -> None:
+    moved, runs = counted()
+    x = np.arange(LARGE // 8, dtype=np.float64)
+    for _ in range(3):
+        np.testing.assert_array_equal(moved(x, 3.0), x * 3)
+    assert runs == [False, True]
+    np.testing.assert_array_equal(moved(x + 1, 3.0), (x + 1) * 3)
+    assert runs == [False, True]
+    np.testing.assert_array_equal(moved(x, 4.0), x * 4)
+    np.testing.assert_array_equal(moved(x, 3.0, places=(1,)), np.roll(x * 3, 1))
+    assert moved(x, 0.0)[0] == 0
+    assert np.signbit(moved(-x, -0.0)[0]) != np.signbit(moved(-x, 0.0)[0])
+    np.testing.assert_array_equal(moved(x.astype(np.int64), 3), x * 3)
+    assert runs == [False, True] + [False] * 4 + [True] + [False]
+
+
+def test_small_calls_tensors_and_traces_are_as_ever() -> None:
+    moved, runs = counted()
+    for _ in range(3):
+        moved(np.arange(4.0), 3.0)
+    x = np.ones(LARGE, np.float32)
+    for _ in range(3):
+        assert isinstance(moved(tenon.tensor(x), 3.0), tenon.Tensor)
+    assert not any(runs)
+    weight = tenon.tensor(x, requires_grad=True)
+    moved(weight, 3.0).sum().backward()
+    np.testing.assert_array_equal(weight.grad, np.full(LARGE, 3, np.float32))
+    inner = tenon.jit(lambda x: moved(x, 3.0))
+    np.testing.assert_array_equal(inner(x), x * 3)
+
+
+def test_few_programs_are_kept() -> None:
+    moved, runs = counted()
+    x = np.ones(LARGE // 8)
+    for by in range(80):
+        moved(x, float(by))
+    moved(x, 0.0)
+    assert not any(runs)
