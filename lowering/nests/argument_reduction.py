@@ -1,9 +1,9 @@
 """The loop nest of a selection (see `selection`) whose lanes look for the best element each by itself.
 
-A lane carries the best value that it met and, in an i32, the first iteration of the vector that it was in, -1 before it
-met any that is better than the initial value. Behind the loop the vectors of the tile, then the lanes, are compared in
-pairs: the better one stays, and of equals the one that came first. What the other outputs are is computed once, for the
-position that is left.
+A lane carries the best value that it met and, in an i32 where all iterations fit into one, the first iteration of the
+vector that it was in, -1 before it met any that is better than the initial value. Behind the loop the vectors of the
+tile, then the lanes, are compared in pairs: the better one stays, and of equals the one that came first. What the other
+outputs are is computed once, for the position that is left.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class SelectedLanes:
         self.body = body
         self.loop, self.width, self.unroll = schedule.vector, schedule.width, schedule.unroll
         self.extent = statement.extents[schedule.vector]
+        # The counts go one step beyond the last iteration.
+        self.counter = i32 if self.extent + self.width * self.unroll < 1 << 31 else i64
         self._compared = slice_of([selection.condition], (selection.new, selection.accumulator))
         self._new = slice_of([selection.new])
 
@@ -124,14 +126,15 @@ class SelectedLanes:
 
     def _position(self, place: SSAValue, offset: int) -> SSAValue:
         """The position of each lane, -1 where there is none."""
-        wide = vector_type(i32, self.width)
+        wide = vector_type(self.counter, self.width)
         numbers: list[int] = [offset + lane for lane in range(self.width)]
         steps = self.builder.constant(DenseIntOrFPElementsAttr.from_list(wide, numbers), wide)  # pyright: ignore
         is_none = self._compare(_LESS, place, self._filled(0))
         return self._select(is_none, place, self._value_of(arith.AddiOp, (place, steps)))
 
     def _filled(self, number: int) -> SSAValue:
-        return self.builder.broadcast(self.builder.constant(IntegerAttr(number, i32), i32), self.width)
+        one = self.builder.constant(IntegerAttr(number, self.counter), self.counter)
+        return self.builder.broadcast(one, self.width)
 
     def _better(
         self, value: SSAValue, place: SSAValue, other: SSAValue, other_place: SSAValue
@@ -158,7 +161,7 @@ class SelectedLanes:
     def _outputs(self, point: Point, value: SSAValue, place: SSAValue, initial: Sequence[SSAValue]) -> list[SSAValue]:
         """What is selected at a position, or the initial values where nothing was better."""
         builder = self.builder
-        zero = builder.constant(IntegerAttr(0, i32), i32)
+        zero = builder.constant(IntegerAttr(0, self.counter), self.counter)
         is_found = self._compare(_NOT_LESS, place, zero)
         position = Position(((self._value_of(arith.IndexCastOp, (place,), INDEX), 1),))
         at = point.at(self.loop, position, position)

@@ -88,3 +88,10 @@ def test_what_also_takes_equals_stays_in_order(no_better: str) -> None:
 def test_compiled_lanes_find_what_numpy_finds(columns: int, dtype: str) -> None:
     x = (100 * np.random.default_rng(columns).standard_normal((50, columns))).astype(dtype)
     np.testing.assert_array_equal(tenon.argmax(x, axis=1), x.argmax(axis=1))
+
+
+def test_places_beyond_32_bits_are_counted_in_64() -> None:
+    for count, kind in (2**31 - 100, "i32"), (2**31 + 16, "i64"):
+        loops = str(tenon.jit(tenon.argmax).lower(tenon.ShapeDtype((count,), "u8")).module)
+        assert f"vector<16x{kind}>" in loops
+        assert f"vector<16x{'i64' if kind == 'i32' else 'i32'}>" not in loops
