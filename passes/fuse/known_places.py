@@ -30,7 +30,6 @@ class KnownPlaces:
         self.places: dict[SSAValue, Subscript] = {}
         self.cuts: dict[Operation, Cut] = {}
         self._body = body
-        self._resolved: dict[SSAValue, SSAValue] = {}
         for op in body.ops:
             known = self._found(op)
             if isinstance(known, Subscript):
@@ -41,19 +40,20 @@ class KnownPlaces:
 
     def resolved(self, value: SSAValue) -> SSAValue:
         """`value`, or what it is chosen from where the choice is known or makes no difference."""
-        known = self._resolved.get(value)
-        if known is None:
-            known = self._resolved[value] = self._chosen(value)
-        return known
+        return self._chosen.get(value, value)
 
-    def _chosen(self, value: SSAValue) -> SSAValue:
-        op = value.owner
-        if not isinstance(op, arith.SelectOp) or value in self.places:
-            return value
-        if (condition := self.places.get(op.cond)) is not None:
-            return self.resolved(op.lhs if condition.constant else op.rhs)
-        lhs, rhs = self.resolved(op.lhs), self.resolved(op.rhs)
-        return lhs if lhs is rhs or _are_equal_constants(lhs.owner, rhs.owner) else value
+    @cached_property
+    def _chosen(self) -> dict[SSAValue, SSAValue]:
+        """What the choices come to that are known or make no difference, each found behind those that it is between."""
+        found: dict[SSAValue, SSAValue] = {}
+        for op in self._body.ops:
+            if isinstance(op, arith.SelectOp) and op.result not in self.places:
+                lhs, rhs = found.get(op.lhs, op.lhs), found.get(op.rhs, op.rhs)
+                if (condition := self.places.get(op.cond)) is not None:
+                    found[op.result] = lhs if condition.constant else rhs
+                elif lhs is rhs or _are_equal_constants(lhs.owner, rhs.owner):
+                    found[op.result] = lhs
+        return found
 
     @cached_property
     def needed(self) -> set[Operation]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects import arith, linalg
-from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.dialects.builtin import IndexType, IntegerAttr, i1
 from xdsl.ir import Block, Operation
 
 import tenon
@@ -164,3 +164,15 @@ def test_known_places_are_those_of_each_iteration(seed: int) -> None:
             _, cut = min(known.cuts.values())
             pending += [(start, cut), (cut, limit)]
     assert known_ones >= len(ops) // 2
+
+
+def test_choices_between_many_parts_are_followed() -> None:
+    """As in a stack of 3000 elements: each choice is between an element and what the next one comes to."""
+    body = Block(arg_types=[i1, IndexType()])
+    condition, value = body.args
+    chosen = value
+    for _ in range(3000):
+        op = arith.SelectOp(condition, value, chosen)
+        body.add_op(op)
+        chosen = op.result
+    assert KnownPlaces(body, []).resolved(chosen) is value
