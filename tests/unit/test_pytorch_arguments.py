@@ -39,6 +39,7 @@ OTHERS = {
 }
 LEFT_OUT = {
     "bernoulli": {"input"},
+    "cholesky_solve": {"input1"},  # `input`, where it is called
     "cov": {"fweights", "aweights"},
     "divide": {"rounding_mode"},
     "isin": {"assume_unique"},
