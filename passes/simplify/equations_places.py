@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
@@ -31,15 +31,12 @@ class GatherOfJoinedPlaces(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: GatherNdOp, rewriter: PatternRewriter, /) -> None:
-        if (parts := _parts(op)) is None:
+        if (joined := _joined(op)) is None:
             return
-        shape = shape_of(op.x.type) or ()
-        sizes, behind = shape[: len(parts)], shape[len(parts) :]
         block = Block()
         with inserting(InsertionPoint(block)):
-            row = _row_places([part() for part in parts], sizes)
-            row = ops.reshape(row, shape=row.shape[:-1])
-            ops.gather(ops.reshape(Value(op.x), shape=(prod(sizes), *behind)), row, axis=0)
+            row = _row_places([part() for part in joined.parts], joined.sizes)
+            ops.gather(joined.rows(op), ops.reshape(row, shape=row.shape[:-1]), axis=0)
         _replace(op, rewriter, block)
 
 
@@ -49,25 +46,43 @@ class ScatterOfJoinedPlaces(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ScatterNdOp, rewriter: PatternRewriter, /) -> None:
-        if (parts := _parts(op)) is None:
+        if (joined := _joined(op)) is None:
             return
-        shape = shape_of(op.x.type) or ()
-        sizes, behind = shape[: len(parts)], shape[len(parts) :]
         block = Block()
         with inserting(InsertionPoint(block)):
-            places = [part() for part in parts]
-            row = _row_places(places, sizes)
-            for part, size in zip(places, sizes, strict=True):
-                row = ops.select(is_inside(part, size), row, prod(sizes))
-            rows = ops.reshape(Value(op.x), shape=(prod(sizes), *behind))
-            sums = ops.scatter_nd(rows, row, Value(op.updates), reduction=op.settings["reduction"])
-            ops.reshape(sums, shape=shape)
+            places = [part() for part in joined.parts]
+            row = _row_places(places, joined.sizes)
+            for part, size in zip(places, joined.sizes, strict=True):
+                row = ops.select(is_inside(part, size), row, prod(joined.sizes))
+            sums = ops.scatter_nd(joined.rows(op), row, Value(op.updates), reduction=op.settings["reduction"])
+            ops.reshape(sums, shape=(*joined.sizes, *joined.behind))
         _replace(op, rewriter, block)
 
 
+class _Joined(NamedTuple):
+    """Places along the first axes of what is read or written."""
+
+    parts: Sequence[Callable[[], Value]]
+    """What writes those along each axis, bounded or not."""
+    sizes: tuple[int, ...]
+    """Of these axes."""
+    behind: tuple[int, ...]
+    """Of the others."""
+
+    def rows(self, op: GatherNdOp | ScatterNdOp) -> Value:
+        """What `op` reads or writes, with these axes as one."""
+        return ops.reshape(Value(op.x), shape=(prod(self.sizes), *self.behind))
+
+
+def _joined(op: GatherNdOp | ScatterNdOp) -> _Joined | None:
+    """What the indices of `op` join; `None` where they join nothing, or sizes are unknown."""
+    shape = shape_of(op.x.type) or ()
+    if (parts := _parts(op)) is None:
+        return None
+    return _Joined(parts, shape[: len(parts)], shape[len(parts) :])
+
+
 def _parts(op: GatherNdOp | ScatterNdOp) -> list[Callable[[], Value]] | None:
-    """What writes the places along each axis that the indices of `op` join, bounded or not; `None` where they are no
-    such or sizes are unknown."""
     if op.settings["batch_dims"] or not all(is_static(v.type) for v in (*op.operands, op.result)):
         return None
     clip = defined_by(op.indices, ClipOp)

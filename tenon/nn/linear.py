@@ -100,12 +100,7 @@ class _Table(Module):
         super().__init__()
         check_sizes(self, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise ValueError(
-                    f"{type(self).__name__}: padding_idx is {padding_idx}, and there are {num_embeddings} rows"
-                )
-            padding_idx %= num_embeddings
+        padding_idx = padding_row(type(self).__name__, padding_idx, num_embeddings)
         self.padding_idx, self.scale_grad_by_freq = padding_idx, scale_grad_by_freq
         weight = generator_of(seed).standard_normal((num_embeddings, embedding_dim)).astype(dtype)
         if padding_idx is not None:
@@ -142,6 +137,13 @@ def check_table(where: str, max_norm: float | None, sparse: bool) -> None:
         )
     if sparse:
         raise ValueError(f"{where}: there are no sparse gradients; leave sparse out, and gradients are whole arrays")
+
+
+def padding_row(where: str, padding_idx: int | None, count: int) -> int | None:
+    """The row of a table that `padding_idx` names, which may count from the end. Raises `ValueError` for none."""
+    if padding_idx is not None and not -count <= padding_idx < count:
+        raise ValueError(f"{where}: padding_idx is {padding_idx}, and there are {count} rows")
+    return None if padding_idx is None else padding_idx % count
 
 
 def check_places(where: str, places: Any, count: int) -> None:

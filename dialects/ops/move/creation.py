@@ -12,7 +12,7 @@ from tenon.dialects.definition.keywords import also_called, check_device
 from tenon.dialects.definition.operands import is_computed, shaped, to_value
 from tenon.dialects.definition.registry import placed, tensor_function
 from tenon.dialects.definition.value import Value, insertion_point, ops
-from tenon.dialects.support.plain_arrays import elements_of, is_on_gpu, on_host
+from tenon.dialects.support.plain_arrays import host_array
 from tenon.dialects.types.shapes import InferenceError, check_addressable, check_count, normalize_axis
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import element_type, is_known, numpy_dtype, tensor_type
@@ -262,8 +262,7 @@ def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
             "compress: the condition is traced, so the size of the result is not known; "
             "use tenon.nonzero(condition, size=...) with tenon.gather, or tenon.select"
         )
-    held = elements_of(condition)
-    chosen = np.asarray(on_host(held) if is_on_gpu(held) else condition)
+    chosen = host_array(condition)
     if chosen.ndim != 1:
         raise ValueError(f"compress: the condition has shape {chosen.shape} where one of rank 1 is needed")
     tensor = shaped(x)

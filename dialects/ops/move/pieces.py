@@ -14,7 +14,7 @@ from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
 from tenon.dialects.ops.move.places import place_vector
-from tenon.dialects.support.plain_arrays import copied, is_stored
+from tenon.dialects.support.plain_arrays import as_stored, copied, is_stored
 from tenon.dialects.types.shapes import normalize_axis
 
 
@@ -26,7 +26,7 @@ def _integers(given: tuple[Any, ...]) -> tuple[Any, ...]:
 def _part(x: Any, axis: int, entry: Any) -> Any:
     """`x[..., entry, ...]` at an axis; of an array, a copy."""
     part = x[(*[slice(None)] * axis, entry)]
-    return np.array(part) if isinstance(x, np.ndarray) else copied(part) if is_stored(part) else part
+    return copied(as_stored(part)) if is_stored(x) else part
 
 
 @tensor_function

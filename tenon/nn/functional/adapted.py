@@ -12,7 +12,7 @@ from tenon.dialects.definition.value import TracedValueError, Value
 from tenon.eager.modes import is_traced, no_grad
 from tenon.eager.tensor import Tensor
 from tenon.nn import pooling
-from tenon.nn.linear import bags_of, check_places, check_table, embedded
+from tenon.nn.linear import bags_of, check_places, check_table, embedded, padding_row
 from tenon.seeds import new_key
 
 
@@ -33,14 +33,7 @@ def embedding(
     """
     check_table("embedding", max_norm, sparse)
     check_places("embedding", input, weight.shape[0])
-    return embedded(weight, input, _row("embedding", padding_idx, weight), scale_grad_by_freq)
-
-
-def _row(function: str, padding_idx: int | None, weight: Any) -> int | None:
-    count = weight.shape[0]
-    if padding_idx is not None and not -count <= padding_idx < count:
-        raise ValueError(f"{function}: padding_idx is {padding_idx}, and there are {count} rows")
-    return None if padding_idx is None else padding_idx % count
+    return embedded(weight, input, padding_row("embedding", padding_idx, weight.shape[0]), scale_grad_by_freq)
 
 
 def embedding_bag(
@@ -59,7 +52,7 @@ def embedding_bag(
     """`nn.EmbeddingBag` as a function: sums, means or maxima of the rows of `weight` (n, d) at the places `input`."""
     check_table("embedding_bag", max_norm, sparse)
     check_places("embedding_bag", input, weight.shape[0])
-    row = _row("embedding_bag", padding_idx, weight)
+    row = padding_row("embedding_bag", padding_idx, weight.shape[0])
     return bags_of(
         "embedding_bag",
         weight,
