@@ -36,7 +36,8 @@ class GatherOfJoinedPlaces(RewritePattern):
         block = Block()
         with inserting(InsertionPoint(block)):
             row = _row_places([part() for part in joined.parts], joined.sizes)
-            ops.gather(joined.rows(op), ops.reshape(row, shape=row.shape[:-1]), axis=0)
+            row = ops.reshape(row, shape=row.shape[:-1])
+            ops.gather(joined.rows(op), row, axis=0)
         _replace(op, rewriter, block)
 
 
