@@ -93,11 +93,9 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
             "fused",
             (
                 "convert-tensor-to-structured",
-                *(
-                    ("fuse-structured{loops=true}",)
-                    if on_gpu
-                    else ("vanish-weights", "fuse-structured", "split-index-sets")
-                ),
+                *(() if on_gpu else ("vanish-weights",)),
+                "fuse-structured{loops=true}",
+                *(() if on_gpu else ("split-index-sets",)),
             ),
         ),
         # Every op is a linalg.generic on tensors.
@@ -177,7 +175,7 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
         "block-scans": (machine,),
         "pack-invariants": (machine,),
         "common-loops": (machine,),
-        "fuse": (machine,),
+        "fuse": ("updates=arithmetic", machine),
     }
     if options.machine.packs:
         told["decompose"] = (f"packs={','.join(options.machine.packs)}",)
@@ -185,7 +183,7 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
     if options.gpu is not None:
         long_rows = f"long-rows={options.gpu.multiprocessors}"
         told |= {
-            "fuse": ("strips=false", "ranges=false", "updates=true", long_rows),
+            "fuse": ("strips=false", "ranges=false", "updates=any", long_rows),
             "decompose": ("serial-rows=false",),
         }
         told["convolution-forms"] = (filtering, machine, "matrices=true")

@@ -64,6 +64,7 @@ def is_light(body: Iterable[Operation]) -> bool:
 class _Body(NamedTuple):
     is_cheap: bool
     is_flat: bool
+    is_arithmetic: bool
 
 
 _BODIES: dict[Hashable, _Body] = {}
@@ -73,6 +74,11 @@ _BODIES: dict[Hashable, _Body] = {}
 def is_cheap_op(op: ElementwiseOp) -> bool:
     """Whether the body of `op` is cheap."""
     return _body_of(op).is_cheap
+
+
+def is_arithmetic(op: Operation) -> bool:
+    """Whether `op` is elementwise, and its body instructions without a function."""
+    return isinstance(op, ElementwiseOp) and _body_of(op).is_arithmetic
 
 
 def is_flat_op(op: ElementwiseOp) -> bool:
@@ -94,7 +100,11 @@ def _body_of(op: ElementwiseOp) -> _Body:
         with inserting(InsertionPoint(block)):
             alike.structured(alike.grouped_operands())
         body = [inner for outer in block.ops for inner in outer.walk() if inner is not outer]
-        known = _BODIES[key] = _Body(is_cheap(body), not any(inner.regions for inner in body))
+        known = _BODIES[key] = _Body(
+            is_cheap(body),
+            not any(inner.regions for inner in body),
+            all(inner.name.startswith("arith.") for inner in counted(body)),
+        )
     return known
 
 

@@ -55,15 +55,15 @@ class FusePass(ModulePass):
     """Outline groups of ops that share loops into kernels for the `machine` (text, see `Machine`). With `strips`,
     contractions may be cut into these; without, one shares its loops with what is done to each element of its result
     alone. With `ranges`, what computes the elements that concatenations and the like move is taken in, if
-    `split-index-sets` follows; with `updates`, what computes places and updates of a scatter, if
-    `fuse-structured{loops=true}` does. So many rows as `long_rows` says, or more, may be of any length if they are only
-    reduced and used element by element; 0: what is kept of each has a limit."""
+    `split-index-sets` follows; with `updates`, what computes places and updates of a scatter, `any` or only what is
+    `arithmetic`, if `fuse-structured{loops=true}` follows. So many rows as `long_rows` says, or more, may be of any
+    length if they are only reduced and used element by element; 0: what is kept of each has a limit."""
 
     name = "fuse"
 
     strips: bool = True
     ranges: bool = True
-    updates: bool = False
+    updates: str = ""
     long_rows: int = 0
     machine: str = ""
 

@@ -25,12 +25,13 @@ Every op starts as a group of its own; groups along a value are merged as long a
   its loops with what is done to each element of its result, and with nothing else; products that `chain-products` marks
   are one kernel before groups are formed.
 
-Windows, scatters and opaque ops are groups of their own, since their loops are scheduled as a whole. On a GPU a scatter
-takes in the elementwise ops that only its places and updates come from. A contraction that
-reads an operand elsewhere than at its loops takes in what computes that operand only if no two iterations of a parallel
-loop read the same windows, as in a convolution of each channel by itself: they share the loops that are indices of the
-operand. Padding around such an operand joins the contraction's group at the end, whatever loops that shares: windows
-are read from what is padded then, and the padding is in no memory (`lowering.kernels.intermediates`).
+Windows, scatters and opaque ops are groups of their own, since their loops are scheduled as a whole. A scatter takes in
+the elementwise ops that only its places and updates come from: all of them on a GPU, and arithmetic on a CPU, which
+computes functions in vectors, and one update after the other. A contraction that reads an operand elsewhere than at its
+loops takes in what computes that operand only if no two iterations of a parallel loop read the same windows, as in a
+convolution of each channel by itself: they share the loops that are indices of the operand. Padding around such an
+operand joins the contraction's group at the end, whatever loops that shares: windows are read from what is padded then,
+and the padding is in no memory (`lowering.kernels.intermediates`).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
-from tenon.passes.fuse.cost import are_computed_in_loops, are_read_once, is_cheap_op
+from tenon.passes.fuse.cost import are_computed_in_loops, are_read_once, is_arithmetic, is_cheap_op
 from tenon.passes.fuse.group import Group, Plan, connect, in_order, take_place, would_make_circle
 from tenon.passes.fuse.planner import Planner
 from tenon.passes.iteration import (
@@ -76,7 +77,7 @@ class Grouping:
         *,
         strips: bool = True,
         ranges: bool = True,
-        updates: bool = False,
+        updates: str = "",
         long_rows: int = 0,
     ) -> None:
         self.group_of: dict[Operation, Group] = {}
@@ -233,6 +234,7 @@ class Grouping:
             if (
                 sum(value in left.pending for value in op.operands) == sum(left.pending.values())
                 and are_computed_in_loops(left.operations, count)
+                and (self._takes_updates == "any" or all(map(is_arithmetic, left.operations)))
                 and (inputs := self._inputs_of_both(left, right)) is not None
             ):
                 self._merge(left, right, inputs, None)

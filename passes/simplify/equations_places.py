@@ -21,7 +21,8 @@ from tenon.dialects.ops.elementwise.constant import ConstantOp
 from tenon.dialects.ops.move.index_places import is_inside, nearest_inside
 from tenon.dialects.ops.move.indexing import GatherNdOp
 from tenon.dialects.ops.move.joining import ConcatenateOp
-from tenon.dialects.ops.move.scatter import ScatterNdOp
+from tenon.dialects.ops.move.scatter import ScatterAddOp, ScatterNdOp
+from tenon.dialects.ops.move.shape import ReshapeOp
 from tenon.dialects.types.types import i32, i64, is_static, shape_of
 from tenon.passes.simplify.equation import by_class, defined_by, replace_same_type
 
@@ -58,6 +59,22 @@ class ScatterOfJoinedPlaces(RewritePattern):
             sums = ops.scatter_nd(joined.rows(op), row, Value(op.updates), reduction=op.settings["reduction"])
             ops.reshape(sums, shape=(*joined.sizes, *joined.behind))
         _replace(op, rewriter, block)
+
+
+class SumAtPlaces(RewritePattern):
+    """scatter_nd(x, reshape(i), y) -> scatter_add(x, i, y), where y is added at places along the first axis
+
+    What computes i then computes the places, which the kernel can do that updates x there.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ScatterNdOp, rewriter: PatternRewriter, /) -> None:
+        reshape, places = defined_by(op.indices, ReshapeOp), shape_of(op.indices.type)
+        if reshape is None or op.settings["reduction"] != "add" or op.settings["batch_dims"]:
+            return
+        if places is not None and places[-1] == 1 and shape_of(reshape.x.type) == places[:-1]:
+            added = ScatterAddOp.build_from([op.x, reshape.x, op.updates], {"axis": 0})
+            replace_same_type(op, rewriter, added)
 
 
 class _Joined(NamedTuple):
@@ -128,4 +145,10 @@ def _replace(op: Operation, rewriter: PatternRewriter, block: Block) -> None:
     replace_same_type(op, rewriter, *new)
 
 
-PLACE_EQUATIONS = by_class([((GatherNdOp,), GatherOfJoinedPlaces()), ((ScatterNdOp,), ScatterOfJoinedPlaces())])
+PLACE_EQUATIONS = by_class(
+    [
+        ((GatherNdOp,), GatherOfJoinedPlaces()),
+        ((ScatterNdOp,), ScatterOfJoinedPlaces()),
+        ((ScatterNdOp,), SumAtPlaces()),
+    ]
+)

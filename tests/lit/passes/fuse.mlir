@@ -1,7 +1,8 @@
 // RUN: tenon-opt %s -p fuse --split-input-file | filecheck %s
 // RUN: tenon-opt %s -p fuse{strips=false} --split-input-file | filecheck %s --check-prefix ALONE
 // RUN: tenon-opt %s -p 'fuse{strips=false long-rows=16}' --split-input-file | filecheck %s --check-prefix LONG
-// RUN: tenon-opt %s -p fuse{updates=true} --split-input-file | filecheck %s --check-prefix UPDATES
+// RUN: tenon-opt %s -p fuse{updates=any} --split-input-file | filecheck %s --check-prefix UPDATES
+// RUN: tenon-opt %s -p fuse{updates=arithmetic} --split-input-file | filecheck %s --check-prefix ARITHMETIC
 // RUN: tenon-opt %s -p 'fuse{machine="halves=true"}' --split-input-file | filecheck %s --check-prefix HALVES
 
 // Ops on each element share their loops; what is between them is never in memory.
@@ -721,6 +722,21 @@ func.func @scatters_compute_their_updates(%x: tensor<50xi32>, %i: tensor<99xi32>
 // UPDATES-NEXT:    tenon.negative
 // UPDATES-NEXT:    tenon.multiply
 // UPDATES-NEXT:    tenon.scatter_add
+
+// -----
+
+// Of functions there may be more at a time elsewhere.
+func.func @functions_of_updates(%i: tensor<3000xi64>, %v: tensor<3000xf32>, %x: tensor<90xf32>) -> tensor<90xf32> {
+  %p = tenon.negative %i : tensor<3000xi64> -> tensor<3000xi64>
+  %e = tenon.exp %v : tensor<3000xf32> -> tensor<3000xf32>
+  %y = tenon.scatter_add %x, %p, %e : tensor<90xf32>, tensor<3000xi64>, tensor<3000xf32> -> tensor<90xf32>
+  func.return %y : tensor<90xf32>
+}
+// UPDATES-LABEL: @functions_of_updates
+// UPDATES-NEXT:    func.call @kernel_{{[0-9]+}}(%i, %v, %x)
+// ARITHMETIC-LABEL: @functions_of_updates
+// ARITHMETIC-NEXT:    [[E:%.*]] = func.call @kernel_{{[0-9]+}}(%v)
+// ARITHMETIC-NEXT:    func.call @kernel_{{[0-9]+}}(%i, %x, [[E]])
 
 // -----
 

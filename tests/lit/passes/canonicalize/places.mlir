@@ -37,3 +37,16 @@ func.func @scatter_of_joined_places(%x: tensor<5x7xf32>, %i: tensor<9x1xi64>, %j
 // CHECK-NOT:     tenon.concatenate
 // CHECK:         [[R:%.*]] = tenon.scatter_nd {{.*}} tensor<35xf32>, tensor<9x1xi32>, tensor<9xf32>
 // CHECK-NEXT:    tenon.reshape [[R]] {shape = [5, 7]}
+
+// -----
+
+// scatter_nd(x, reshape(i), y) -> scatter_add(x, i, y)
+func.func @sum_at_places(%x: tensor<5x7xf32>, %i: tensor<9xi64>, %y: tensor<9x7xf32>) -> (tensor<5x7xf32>, tensor<5x7xf32>) {
+  %p = tenon.reshape %i {shape = [9, 1]} : tensor<9xi64> -> tensor<9x1xi64>
+  %a = tenon.scatter_nd %x, %p, %y {reduction = "add"} : tensor<5x7xf32>, tensor<9x1xi64>, tensor<9x7xf32> -> tensor<5x7xf32>
+  %m = tenon.scatter_nd %x, %p, %y {reduction = "max"} : tensor<5x7xf32>, tensor<9x1xi64>, tensor<9x7xf32> -> tensor<5x7xf32>
+  func.return %a, %m : tensor<5x7xf32>, tensor<5x7xf32>
+}
+// CHECK-LABEL: @sum_at_places
+// CHECK:         tenon.scatter_add %x, %i, %y
+// CHECK-NEXT:    tenon.scatter_nd
