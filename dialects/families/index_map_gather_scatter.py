@@ -216,6 +216,10 @@ class IndexingOp(StructuredOp):
         """Whether operands are some columns each of a result of many short rows (`are_columns`)."""
         return False
 
+    def reads_rows(self) -> bool:
+        """Whether neighbours along the last dimension of the result are neighbours in what is read at other places."""
+        return False
+
     def iteration_space(self, operands: Sequence[SSAValue]) -> IterationSpace:
         """A loop for each dimension of the results; no operands, since they are read at any places."""
         return over_results(self)

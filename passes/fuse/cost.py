@@ -12,7 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tenon.dialects.definition.value import InsertionPoint, inserting
 from tenon.dialects.families import ElementwiseOp, IndexingOp, IndexMapOp
-from tenon.dialects.types.size import is_at_most
+from tenon.dialects.types.size import estimate, is_at_most
 from tenon.dialects.types.types import element_of, is_narrow, is_static, shape_of
 from tenon.passes.iteration import shape
 
@@ -138,6 +138,17 @@ def are_read_once(uses: Sequence[tuple[SSAValue, Operation]], group: Sequence[Op
         seen |= needed
     computed = [op for op in shared if not isinstance(op, IndexMapOp | IndexingOp)]
     return in_rows or (len(computed) <= MOST_CHEAP_OPS and all(map(_is_cheap, computed)))
+
+
+def computes_for_rows(group: Sequence[Operation]) -> bool:
+    """Whether some op computes what is repeated along others' rows: where it goes, that is done for each element."""
+    for op in group:
+        if isinstance(op, ElementwiseOp):
+            size = estimate(prod(shape(op, op.results[0].type)))
+            users = [use.operation for use in op.results[0].uses if isinstance(use.operation, ElementwiseOp)]
+            if any(user in group and estimate(prod(shape(user, user.results[0].type))) > size for user in users):
+                return True
+    return False
 
 
 def _is_cheap(op: Operation) -> bool:

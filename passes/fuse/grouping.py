@@ -14,6 +14,8 @@ Every op starts as a group of its own; groups along a value are merged as long a
   uses; several in one group what they alone use, each element once. What comes from the same value is taken in if
   that is only moved, too.
 - A sum of rows (`row_sums`) is added up by loops that have each of its rows anyway.
+- A reduction over no neighbours that stands alone at the end takes in the rows that are read at computed places for it,
+  if there are strips.
 - A reduction of large rows that stands alone joins loops that read these rows anyway.
 - No path leaves a group and comes back, so that groups can be called one after the other.
 - A kernel has a limited number of inputs and of ops.
@@ -48,7 +50,7 @@ from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
-from tenon.passes.fuse.cost import are_computed_in_loops, are_read_once, is_arithmetic, is_cheap_op
+from tenon.passes.fuse.cost import are_computed_in_loops, are_read_once, computes_for_rows, is_arithmetic, is_cheap_op
 from tenon.passes.fuse.group import Group, Plan, connect, in_order, take_place, would_make_circle
 from tenon.passes.fuse.planner import Planner
 from tenon.passes.iteration import (
@@ -105,6 +107,8 @@ class Grouping:
                 self._join_reader(op)
             for op in self.positions:
                 self._join_windows(op)
+            for op in self.positions:
+                self._take_in_gathers(op)
 
     def in_order(self) -> list[Group]:
         """The groups so that each comes after those it depends on; as in the block where that leaves a choice."""
@@ -193,7 +197,7 @@ class Grouping:
         loops of `left` are gone."""
         if left is right or left.closed or (inputs := self._inputs_of_both(left, right)) is None:
             return
-        if left.has_rows and _computes_for_rows(left.operations):
+        if left.has_rows and computes_for_rows(left.operations):
             return
         uses = [(value, user) for user in right.operations for value in user.operands if value in left.pending]
         is_movable = all(
@@ -247,12 +251,30 @@ class Grouping:
         inputs = {v for v in left.inputs | right.inputs if v not in left.pending and v not in right.pending}
         return None if len(inputs) > MOST_INPUTS or would_make_circle(left, right) else inputs
 
-    def _feeds_only(self, left: Group, right: Group) -> bool:
-        """Whether `left` can join the loops of the one op in `right`, since nothing else uses what it computes."""
+    def _take_in_gathers(self, op: Operation) -> None:
+        """Let a reduction that stands alone, over no neighbours, take in what reads rows at computed places for it."""
+        right, iteration = self.group_of[op], self._planner.iterations.get(op)
+        if not isinstance(op, ReductionOp) or len(right.operations) > 1 or iteration is None:
+            return
+        if not iteration.space.parallel[-1]:
+            return
+        for producer in self._producers(op, everywhere=True):
+            left = self.group_of[producer]
+            if left is right or left.closed or not self._feeds_only(left, right, gathers=True):
+                continue
+            if (inputs := self._inputs_of_both(left, right)) is not None:
+                self._merge(left, right, inputs, None)
+
+    def _feeds_only(self, left: Group, right: Group, *, gathers: bool = False) -> bool:
+        """Whether `left` can join the loops of the one op in `right`, since nothing else uses what it computes; with
+        `gathers`, what it reads of rows at computed places as well."""
         (user,) = right.operations
         outside = sum(left.pending.values())
         used = sum(1 for operand in user.operands if operand in left.pending)
-        same_loops = all(isinstance(op, ElementwiseOp | IndexMapOp) for op in left.operations) and not left.has_rows
+        same_loops = not left.has_rows and all(
+            isinstance(op, ElementwiseOp | IndexMapOp) or (gathers and isinstance(op, IndexingOp) and op.reads_rows())
+            for op in left.operations
+        )
         if isinstance(user, IndexMapOp) and not all(map(is_indexed, left.operations)):
             return False  # what asks for its place cannot move to another one
         return outside == used and same_loops
@@ -365,17 +387,6 @@ class Grouping:
         for op in small.operations:
             self.group_of[op] = large
         take_place(small, large)
-
-
-def _computes_for_rows(group: Sequence[Operation]) -> bool:
-    """Whether some op computes what is repeated along others' rows: where it goes, that is done for each element."""
-    for op in group:
-        if isinstance(op, ElementwiseOp):
-            size = estimate(prod(shape(op, op.results[0].type)))
-            users = [use.operation for use in op.results[0].uses if isinstance(use.operation, ElementwiseOp)]
-            if any(user in group and estimate(prod(shape(user, user.results[0].type))) > size for user in users):
-                return True
-    return False
 
 
 def _is_repeated(op: ElementwiseOp, users: Iterable[Operation]) -> bool:

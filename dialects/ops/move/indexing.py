@@ -122,6 +122,10 @@ class GatherOp(IndexingOp):
         place = counted_from_front(indices.read(*index[axis:behind]), x.shape[axis])
         return x.read(*index[:axis], place, *index[behind:])
 
+    def reads_rows(self) -> bool:
+        rank = len(shape_of(self.x.type) or ())
+        return normalize_axis(self.settings["axis"], rank) < rank - 1
+
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, indices: Value, *, axis: int) -> tuple[Any, ...]:
         return ops.scatter_add(ops.zeros_like(x), nearest_inside(indices, x.shape[axis]), g, axis=axis), None
@@ -254,6 +258,10 @@ class GatherNdOp(IndexingOp):
     def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
         x, indices = operands
         return x.read(*part_place(index, x, indices, settings["batch_dims"]))
+
+    def reads_rows(self) -> bool:
+        shape, places = shape_of(self.x.type) or (), shape_of(self.indices.type) or (0,)
+        return self.settings["batch_dims"] + places[-1] < len(shape)
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, indices: Value, *, batch_dims: int) -> tuple[Any, ...]:

@@ -725,6 +725,26 @@ func.func @scatters_compute_their_updates(%x: tensor<50xi32>, %i: tensor<99xi32>
 
 // -----
 
+// The rows of a bag are combined where they are read. Elements that lie apart are put side by side before.
+func.func @bags_of_rows(%e: tensor<2000x48xf32>, %i: tensor<300x12xi64>) -> tensor<300x48xf32> {
+  %g = tenon.gather %e, %i : tensor<2000x48xf32>, tensor<300x12xi64> -> tensor<300x12x48xf32>
+  %y = tenon.max %g {axis = [1]} : tensor<300x12x48xf32> -> tensor<300x48xf32>
+  func.return %y : tensor<300x48xf32>
+}
+// CHECK-LABEL: @bags_of_rows
+// CHECK-NEXT:    [[Y:%.*]] = func.call @kernel_{{[0-9]+}}(%e, %i)
+// CHECK-NEXT:    func.return [[Y]]
+func.func @sum_of_elements(%e: tensor<2000xf32>, %i: tensor<9000xi64>) -> tensor<f32> {
+  %g = tenon.gather %e, %i : tensor<2000xf32>, tensor<9000xi64> -> tensor<9000xf32>
+  %y = tenon.sum %g {axis = [0]} : tensor<9000xf32> -> tensor<f32>
+  func.return %y : tensor<f32>
+}
+// CHECK-LABEL: @sum_of_elements
+// CHECK-NEXT:    [[G:%.*]] = func.call @kernel_{{[0-9]+}}(%e, %i)
+// CHECK-NEXT:    func.call @kernel_{{[0-9]+}}([[G]])
+
+// -----
+
 // Of functions there may be more at a time elsewhere.
 func.func @functions_of_updates(%i: tensor<3000xi64>, %v: tensor<3000xf32>, %x: tensor<90xf32>) -> tensor<90xf32> {
   %p = tenon.negative %i : tensor<3000xi64> -> tensor<3000xi64>
