@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from math import prod
+from math import log, log2, prod
 from typing import Any, ClassVar
 
 from xdsl.irdl import operand_def, result_def, traits_def
@@ -44,6 +44,10 @@ from tenon.dialects.types.types import (
 _MOST_SELECTED = 128
 """How many elements of a row are selected one by one: in random order a thirtieth of what sorting the row costs, and at
 worst, where each element is better than all before it, three times as much."""
+
+_INSERTING, _MOVING = 60.0, 1.2
+"""What it takes to insert an element among selected ones, and to move one of them, beside reading an element of a row
+or one step of it, of log2(size), when the row is sorted."""
 
 _GROUP_BITS = 512
 """Bits of the elements, one of each row, that are compared at once: one long vector or several shorter ones.
@@ -174,8 +178,14 @@ def _in_groups(x: Value, function: Callable[[Value], Value]) -> Value:
 
 
 def _is_selected(k: int, size: int) -> bool:
-    """Whether one thread finds the first `k` of `size` elements in a row without sorting the rest."""
-    return k <= _MOST_SELECTED and 4 * k <= size
+    """Whether one thread finds the first `k` of `size` elements in a row without sorting the rest, as that takes less
+    time: in random order k (1 + log(size / k)) elements are inserted."""
+    if k > _MOST_SELECTED or not 4 * k <= size:
+        return False
+    if k <= 1 or isinstance(size, Size):
+        return True
+    inserted = k * (1 + log(size / k))
+    return size + inserted * (_INSERTING + _MOVING * k) <= size * log2(size)
 
 
 @tensor_op
