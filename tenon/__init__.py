@@ -41,7 +41,7 @@ _WHERE: dict[str, str] = {
     **dict.fromkeys(("jit", "JitFunction"), "tenon.runtime.jit"),
     **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp"), "tenon.transform"),
     **dict.fromkeys(("jacfwd", "jacrev", "hessian"), "tenon.jacobians"),
-    **dict.fromkeys(("checkpoint", "cond", "fori_loop", "while_loop", "scan"), "tenon.control_flow"),
+    **dict.fromkeys(("checkpoint", "cond", "fori_loop", "while_loop", "scan", "switch"), "tenon.control_flow"),
     **dict.fromkeys(("vmap",), "tenon.batching"),
     **dict.fromkeys(("Traced", "Lowered", "Compiled"), "tenon.runtime.stages"),
     **dict.fromkeys(("ShapeDtype", "dim"), "tenon.runtime.arguments.arguments"),

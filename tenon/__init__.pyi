@@ -114,6 +114,7 @@ from tenon.dialects.definition.settings import setting as setting
 from tenon.dialects.types.types import shape_of as shape_of
 from tenon.arrays.dtypes import short as short
 from tenon.arrays.rearranging import signbit as signbit
+from tenon.control_flow import switch as switch
 from tenon.eager.tensor import tensor as tensor
 from tenon.dialects.definition.registry import tensor_function as tensor_function
 from tenon.dialects.definition.tensor_op import tensor_op as tensor_op
@@ -218,6 +219,8 @@ def amax(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bo
 def amin(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
     (without a `start`) it is one, too."""
+def aminmax(x: _Any, *, axis: _Any = ..., keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """The smallest and the largest element along `axis`, or of all."""
 def any(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """Whether any element of `x` along `axis` is true (not zero); NaN is. False of no elements."""
 def arange(start: _b.float, stop: _b.float | None = ..., step: _b.float = ..., dtype: _b.object = ..., *, device: _b.str | None = ...) -> _Any:
@@ -316,6 +319,8 @@ def block_diag(*tensors: _Any) -> _Any:
     """Matrices along the diagonal of one that is 0 elsewhere; vectors are rows, and numbers matrices of one element."""
 def bmm(x: _Any, y: _Any = ..., *, mat2: _Any = ...) -> _Any:
     """The products (b, m, n) of the matrices of `x` (b, m, k) and `y` (b, k, n), one each."""
+def broadcast_tensors(*tensors: _Any) -> _Any:
+    """Each of the tensors, broadcast to the shape in which they meet."""
 def broadcast_to(x: _Any, shape: _b.int | _Sequence[_b.int] = ..., *, size: _Any = ..., out: _Any = ...) -> _Any:
     """`x` repeated along its axes of size 1, and along new leading axes, up to `shape`; -1 keeps the size of `x`."""
 def bucketize(x: _Any, boundaries: _Any, *, right: _b.bool = ...) -> _Any:
@@ -354,6 +359,8 @@ def clamp_min(x: _Any, min: _Any) -> _Any:
     """`x`, and `min` where it is less."""
 def clip(x: _Any, low: _Any = ..., high: _Any = ..., *, min: _Any = ..., max: _Any = ..., out: _Any = ...) -> _Any:
     """`x` limited to [`low`, `high`], either of which may be left out; `high` where `low` is above it. NaN stays."""
+def column_stack(tensors: _Any) -> _Any:
+    """Tensors beside each other, along their second axis; vectors are columns."""
 def compress(condition: _Any, x: _Any, axis: _b.int | None = ...) -> _Any:
     """The elements of `x` along `axis` for which `condition` (n,) is true; without `axis`, of all in row-major order."""
 def concat(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
@@ -406,6 +413,8 @@ def count_nonzero(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdi
 def cov(x: _Any, correction: _b.float = ...) -> _Any:
     """The covariances (m, m) of the rows of `x` (m, n), each of which is a variable: the sums of the products of their
     differences from the means, over n - `correction`."""
+def cross(x: _Any = ..., y: _Any = ..., *, axis: _b.int = ..., x1: _Any = ..., x2: _Any = ..., other: _Any = ..., dim: _Any = ...) -> _Any:
+    """The vectors at right angles to those of `x` and `y`, of three elements along `axis`; other axes broadcast."""
 def cross_entropy(logits: _Any, labels: _Any = ..., weight: _Any = ..., label_smoothing: _b.float = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, dim: _Any = ..., dims: _Any = ..., target: _Any = ..., out: _Any = ...) -> _Any:
     """The mean over all samples of -log softmax(`logits`) at the class in `labels`, times its weight."""
 def cummax(x: _Any, axis: _b.int = ..., reverse: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
@@ -437,6 +446,9 @@ def dft(x: _Any, axis: _b.int = ..., length: _b.int | None = ..., inverse: _b.bo
     """The discrete Fourier transform of `x` (..., 2), pairs of real and imaginary part, or (..., 1), real numbers."""
 def diag(x: _Any, k: _b.int = ..., *, diagonal: _Any = ..., out: _Any = ...) -> _Any:
     """The matrix with `x` (n,) on its diagonal `k` and zeros elsewhere, or diagonal `k` of a matrix `x`."""
+def diag_embed(x: _Any, offset: _b.int = ..., dim1: _b.int = ..., dim2: _b.int = ...) -> _Any:
+    """Matrices of zeros along two new axes, `dim1` and `dim2` of the result, with the last axis of `x` on a diagonal,
+    `offset` above the main one."""
 def diagonal(x: _Any, offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ..., *, dim1: _Any = ..., dim2: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` whose index along `axis2` is `offset` more than that along `axis1`, along a new last axis."""
 def diff(x: _Any, n: _b.int = ..., axis: _b.int = ..., *, prepend: _Any = ..., append: _Any = ..., dim: _Any = ...) -> _Any:
@@ -445,6 +457,8 @@ def digamma(x: _Any, *, out: _Any = ...) -> _Any:
     """The derivative of log Gamma at `x`; -inf at 0.0, inf at -0.0, NaN at negative whole numbers and -inf."""
 def dilate(x: _Any, steps: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
     """`x` with `steps[i]` - 1 zeros between neighbours along each axis i, so that those are `steps[i]` apart."""
+def dist(x: _Any, y: _Any = ..., p: _b.float = ..., *, other: _Any = ...) -> _Any:
+    """The norm `p` of all elements of `x` - `y`, as of one vector; where it is 0 its gradient is 0."""
 def div(x: _Any, y: _Any = ..., *, rounding_mode: _b.str | None = ..., other: _Any = ...) -> _Any:
     """x / y, or that rounded down (`rounding_mode="floor"`) or toward zero (`"trunc"`), in the dtype of both then."""
 def divide(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
@@ -455,6 +469,8 @@ def dropout(x: _Any, key: _Any, rate: _b.float = ..., *, out: _Any = ...) -> _An
     """`x` with each element set to 0 with probability `rate`, and the others scaled by 1 / (1 - `rate`)."""
 def dropout_with_mask(x: _Any, key: _Any, rate: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`dropout`, and which elements of `x` it keeps (i1); returns both."""
+def dstack(tensors: _Any) -> _Any:
+    """Tensors behind each other: along their third axis, which matrices get, and vectors as rows of these."""
 def dynamic_slice(x: _Any, starts: _Any, sizes: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
     """The slice of `x`, of the given `sizes`, that begins at `starts` (rank,)."""
 def dynamic_update_slice(x: _Any, update: _Any, starts: _Any, *, out: _Any = ...) -> _Any:
@@ -699,6 +715,8 @@ def logit(x: _Any, eps: _b.float | None = ..., *, out: _Any = ...) -> _Any:
     """The inverse of the logistic function: log(`x` / (1 - `x`)); NaN outside of [0, 1]."""
 def logsigmoid(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of the logistic function of `x`, without overflow."""
+def logspace(start: _b.float, stop: _b.float = ..., num: _b.int = ..., base: _b.float = ..., *, endpoint: _b.bool = ..., dtype: _b.object = ..., end: _Any = ..., steps: _Any = ...) -> _Any:
+    """`base` to the power of `num` numbers at equal distances from `start` to `stop`."""
 def logsumexp(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The logarithm of the sum of exp(`x`) along `axis`, without overflow."""
 def lp_normalize(x: _Any, p: _b.float = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
@@ -714,6 +732,9 @@ def margin_ranking_loss(x: _Any = ..., y: _Any = ..., target: _Any = ..., margin
     """max(0, `margin` - `target` (`x` - `y`)): `x` is to be above `y` where `target` is 1, below it where it is -1."""
 def masked_fill(x: _Any, mask: _Any, value: _Any) -> _Any:
     """`x` with `value` where `mask`, which is broadcast, is true; the dtype stays."""
+def masked_scatter(x: _Any, mask: _Any, source: _Any) -> _Any:
+    """`x` with the first elements of `source`, one after the other, where `mask`, which is broadcast, is true. Raises
+    `ValueError` where they are too few, unless the mask is not known."""
 def masked_select(x: _Any, mask: _Any) -> _Any:
     """The elements of `x` where `mask` is true, both broadcast, as a vector. Raises where it is traced: how many they
     are depends on values."""
@@ -780,6 +801,14 @@ def mv(x: _Any, y: _Any = ..., *, vec: _Any = ...) -> _Any:
     """The product (m) of the matrix `x` (m, k) and the vector `y` (k)."""
 def nan_to_num(x: _Any, nan: _b.float = ..., posinf: _b.float | None = ..., neginf: _b.float | None = ..., *, out: _Any = ...) -> _Any:
     """`x` with `nan` for NaN and `posinf` and `neginf` for the infinities: by default the largest and least number."""
+def nanmax(x: _Any, axis: _Any = ..., *, keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """The largest element along `axis`, or of all, that is not NaN; NaN where there is none."""
+def nanmean(x: _Any, axis: _Any = ..., *, keepdims: _b.bool = ..., dtype: _Any = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """The mean along `axis`, or of all elements, of those that are not NaN; NaN where there are none."""
+def nanmin(x: _Any, axis: _Any = ..., *, keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """The smallest element along `axis`, or of all, that is not NaN; NaN where there is none."""
+def nansum(x: _Any, axis: _Any = ..., *, keepdims: _b.bool = ..., dtype: _Any = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """The sum of `x` along `axis`, or of all elements, in which NaN counts as 0."""
 def narrow(x: _Any, axis: _b.int = ..., start: _b.int = ..., length: _b.int = ..., *, dim: _Any = ...) -> _Any:
     """The `length` elements of `x` along `axis` from `start` on, which counts from the end where it is negative."""
 def ndtr(x: _Any, *, out: _Any = ...) -> _Any:
@@ -819,6 +848,8 @@ def partition_sort(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _A
 def pdist(x: _Any, p: _b.float = ...) -> _Any:
     """The distances (n (n - 1) / 2,) in the norm `p` of the rows of `x` (n, k) to each other: of the first to all that
     follow, then of the second, and so on. Where one is 0 its gradient is 0."""
+def percentile(x: _Any, q: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ...) -> _Any:
+    """`quantile` of `q` hundredths."""
 def permute(x: _Any, *axes: _Any, dims: _Any = ...) -> _Any:
     """`x` with its axes in the order `axes`, integers or one tuple of them, which may be named `dims`."""
 def permute_dims(x: _Any, permutation: _b.int | _Sequence[_b.int] | None = ..., *, axes: _Any = ..., out: _Any = ...) -> _Any:
@@ -902,6 +933,8 @@ def roi_align(x: _Any, rois: _Any, batch_indices: _Any, output_size: _b.int | _S
     """The parts `rois` (k, 4) of images `x` (n, c, height, width), each brought to `output_size`: (k, c, *output_size)."""
 def roll(x: _Any, shift: _b.int | _Sequence[_b.int] = ..., axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., dims: _Any = ..., shifts: _Any = ..., out: _Any = ...) -> _Any:
     """`x` moved by `shift` places along `axis`, what leaves at one end coming in at the other."""
+def rot90(x: _Any, k: _b.int = ..., dims: _Any = ...) -> _Any:
+    """`x` turned `k` times by a right angle, from the first of the axes `dims` to the second."""
 def round(x: _Any, decimals: _b.int = ..., *, out: _Any = ...) -> _Any:
     """The whole number nearest to `x`, halves to the even one; or, by `decimals`, the nearest number with so many
     places behind the point, or with as many zeros before it if that is negative. Integers stay as they are. The

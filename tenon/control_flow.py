@@ -103,6 +103,27 @@ def cond(predicate: Any, then: Callable[..., Any], otherwise: Callable[..., Any]
 
 
 @shows_user_frames
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """What the branch at the integer `index` gives for `operands`, of which only that one is computed: the first one
+    where `index` is negative, and the last one where there are fewer.
+
+    All must return the same tree of shapes and dtypes.
+    """
+    check_functions("switch", *branches)
+    if not branches:
+        raise ValueError("switch: there are no branches")
+
+    def among(first: int, last: int) -> Callable[..., Any]:
+        if last - first == 1:
+            return lambda _, *given: branches[first](*given)
+        middle = (first + last) // 2
+        low, high = among(first, middle), among(middle, last)
+        return lambda place, *given: cond(place < middle, low, high, place, *given)
+
+    return among(0, len(branches))(index, *operands)
+
+
+@shows_user_frames
 def while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any], initial: Any) -> Any:
     """`initial`, replaced by `body(value)` for as long as `condition(value)` is true."""
     check_functions("while_loop", condition, body)

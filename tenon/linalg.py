@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from numpy.linalg import LinAlgError
+
 import tenon
 from tenon.arrays.factorizations import cond, eigh, lstsq, pinv, qr, slogdet, svd
 from tenon.arrays.products import (
-    cross,
     diagonal,
     matrix_norm,
     matrix_power,
+    norm,
     tensordot,
     trace,
     vecdot,
@@ -22,9 +24,10 @@ from tenon.dialects.support.suggestion import attribute_hints
 det, matmul = tenon.det, tenon.matmul
 cholesky, inv, eigvalsh, svdvals = tenon.cholesky, tenon.inv, tenon.eigvalsh, tenon.svdvals
 solve, solve_triangular, matrix_rank = tenon.solve, tenon.solve_triangular, tenon.matrix_rank
-outer = tenon.outer
+outer, cross, multi_dot = tenon.outer, tenon.cross, tenon.multi_dot
 
 __all__ = [
+    "LinAlgError",
     "cholesky",
     "cond",
     "cross",
@@ -39,6 +42,8 @@ __all__ = [
     "matrix_power",
     "matrix_rank",
     "matrix_transpose",
+    "multi_dot",
+    "norm",
     "outer",
     "pinv",
     "qr",
@@ -57,8 +62,6 @@ if not TYPE_CHECKING:
     __getattr__ = attribute_hints(
         __name__,
         {
-            "norm": "write vector_norm(x, axis=..., ord=...), or matrix_norm(x, ord=...) of matrices",
-            "multi_dot": "write tenon.einsum, which finds the order of products",
             "eig": "there are no complex dtypes; eigh has the eigenvalues of symmetric matrices",
             "eigvals": "there are no complex dtypes; eigvalsh has the eigenvalues of symmetric matrices",
         },

@@ -21,7 +21,7 @@ _JIT = (
 )
 _TRANSFORMS = (
     *("grad", "value_and_grad", "vjp", "jvp", "jacrev", "jacfwd", "hessian", "vmap", "checkpoint"),
-    *("cond", "fori_loop", "while_loop", "scan"),
+    *("cond", "switch", "fori_loop", "while_loop", "scan"),
 )
 _DEFINITIONS = (
     *("tensor_op", "TensorOp", "ElementwiseOp", "UnaryOp", "BinaryOp", "PrimitiveOp", "CompositeOp"),
@@ -59,6 +59,11 @@ _PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "transforming": ("Transformations and control flow", "tenon", _TRANSFORMS),
     "tensors": ("Tensors", "tenon", _TENSORS),
     "autograd": ("Gradients of tensors: tenon.autograd", "tenon.autograd", ()),
+    "autograd_functional": (
+        "Derivatives of functions of tensors: tenon.autograd.functional",
+        "tenon.autograd.functional",
+        (),
+    ),
     "definitions": ("What a definition of an op needs", "tenon", _DEFINITIONS),
     "arrays": ("Functions of the array API standard that are no ops", "tenon", _ARRAYS),
     "data": ("Batches of data: tenon.data", "tenon.data", ()),

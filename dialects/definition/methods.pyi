@@ -42,6 +42,8 @@ class Methods:
     def amin(self, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ...) -> _Self:
         """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
         (without a `start`) it is one, too."""
+    def aminmax(self, *, axis: _Any = ..., keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+        """The smallest and the largest element along `axis`, or of all."""
     def any(self, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ...) -> _Self:
         """Whether any element of `x` along `axis` is true (not zero); NaN is. False of no elements."""
     def arccos(self) -> _Self:
@@ -202,6 +204,8 @@ class Methods:
     def cov(self, correction: _b.float = ...) -> _Any:
         """The covariances (m, m) of the rows of `x` (m, n), each of which is a variable: the sums of the products of their
         differences from the means, over n - `correction`."""
+    def cross(self, y: _Any = ..., *, axis: _b.int = ..., x1: _Any = ..., x2: _Any = ..., other: _Any = ..., dim: _Any = ...) -> _Any:
+        """The vectors at right angles to those of `x` and `y`, of three elements along `axis`; other axes broadcast."""
     def cross_entropy(self, labels: _Any = ..., weight: _Any = ..., label_smoothing: _b.float = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, dim: _Any = ..., dims: _Any = ..., target: _Any = ...) -> _Self:
         """The mean over all samples of -log softmax(`logits`) at the class in `labels`, times its weight."""
     def cummax(self, axis: _b.int = ..., reverse: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ...) -> _Any:
@@ -231,6 +235,9 @@ class Methods:
         """The discrete Fourier transform of `x` (..., 2), pairs of real and imaginary part, or (..., 1), real numbers."""
     def diag(self, k: _b.int = ..., *, diagonal: _Any = ...) -> _Self:
         """The matrix with `x` (n,) on its diagonal `k` and zeros elsewhere, or diagonal `k` of a matrix `x`."""
+    def diag_embed(self, offset: _b.int = ..., dim1: _b.int = ..., dim2: _b.int = ...) -> _Any:
+        """Matrices of zeros along two new axes, `dim1` and `dim2` of the result, with the last axis of `x` on a diagonal,
+        `offset` above the main one."""
     def diagonal(self, offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ..., *, dim1: _Any = ..., dim2: _Any = ...) -> _Self:
         """The elements of `x` whose index along `axis2` is `offset` more than that along `axis1`, along a new last axis."""
     def diff(self, n: _b.int = ..., axis: _b.int = ..., *, prepend: _Any = ..., append: _Any = ..., dim: _Any = ...) -> _Any:
@@ -239,6 +246,8 @@ class Methods:
         """The derivative of log Gamma at `x`; -inf at 0.0, inf at -0.0, NaN at negative whole numbers and -inf."""
     def dilate(self, steps: _b.int | _Sequence[_b.int]) -> _Self:
         """`x` with `steps[i]` - 1 zeros between neighbours along each axis i, so that those are `steps[i]` apart."""
+    def dist(self, y: _Any = ..., p: _b.float = ..., *, other: _Any = ...) -> _Any:
+        """The norm `p` of all elements of `x` - `y`, as of one vector; where it is 0 its gradient is 0."""
     def div(self, y: _Any = ..., *, rounding_mode: _b.str | None = ..., other: _Any = ...) -> _Any:
         """x / y, or that rounded down (`rounding_mode="floor"`) or toward zero (`"trunc"`), in the dtype of both then."""
     def divide(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
@@ -485,6 +494,9 @@ class Methods:
         """Whether `x` is below `y`; false for NaN, and False is below True."""
     def margin_ranking_loss(self, y: _Any = ..., target: _Any = ..., margin: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, other: _Any = ..., input1: _Any = ..., input2: _Any = ...) -> _Self:
         """max(0, `margin` - `target` (`x` - `y`)): `x` is to be above `y` where `target` is 1, below it where it is -1."""
+    def masked_scatter(self, mask: _Any, source: _Any) -> _Any:
+        """`x` with the first elements of `source`, one after the other, where `mask`, which is broadcast, is true. Raises
+        `ValueError` where they are too few, unless the mask is not known."""
     def masked_select(self, mask: _Any) -> _Any:
         """The elements of `x` where `mask` is true, both broadcast, as a vector. Raises where it is traced: how many they
         are depends on values."""
@@ -546,6 +558,14 @@ class Methods:
         """The product (m) of the matrix `x` (m, k) and the vector `y` (k)."""
     def nan_to_num(self, nan: _b.float = ..., posinf: _b.float | None = ..., neginf: _b.float | None = ...) -> _Self:
         """`x` with `nan` for NaN and `posinf` and `neginf` for the infinities: by default the largest and least number."""
+    def nanmax(self, axis: _Any = ..., *, keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+        """The largest element along `axis`, or of all, that is not NaN; NaN where there is none."""
+    def nanmean(self, axis: _Any = ..., *, keepdims: _b.bool = ..., dtype: _Any = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+        """The mean along `axis`, or of all elements, of those that are not NaN; NaN where there are none."""
+    def nanmin(self, axis: _Any = ..., *, keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+        """The smallest element along `axis`, or of all, that is not NaN; NaN where there is none."""
+    def nansum(self, axis: _Any = ..., *, keepdims: _b.bool = ..., dtype: _Any = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+        """The sum of `x` along `axis`, or of all elements, in which NaN counts as 0."""
     def narrow(self, axis: _b.int = ..., start: _b.int = ..., length: _b.int = ..., *, dim: _Any = ...) -> _Any:
         """The `length` elements of `x` along `axis` from `start` on, which counts from the end where it is negative."""
     def ndtr(self) -> _Self:
@@ -581,6 +601,8 @@ class Methods:
     def pdist(self, p: _b.float = ...) -> _Any:
         """The distances (n (n - 1) / 2,) in the norm `p` of the rows of `x` (n, k) to each other: of the first to all that
         follow, then of the second, and so on. Where one is 0 its gradient is 0."""
+    def percentile(self, q: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ...) -> _Any:
+        """`quantile` of `q` hundredths."""
     def permute_dims(self, permutation: _b.int | _Sequence[_b.int] | None = ..., *, axes: _Any = ...) -> _Self:
         """`x` with its axes reordered: axis i of the result is axis `permutation[i]` of `x`, or reversed without it."""
     def pinv(self, rtol: _b.float = ...) -> _Self:
@@ -638,6 +660,8 @@ class Methods:
         """The parts `rois` (k, 4) of images `x` (n, c, height, width), each brought to `output_size`: (k, c, *output_size)."""
     def roll(self, shift: _b.int | _Sequence[_b.int] = ..., axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., dims: _Any = ..., shifts: _Any = ...) -> _Self:
         """`x` moved by `shift` places along `axis`, what leaves at one end coming in at the other."""
+    def rot90(self, k: _b.int = ..., dims: _Any = ...) -> _Any:
+        """`x` turned `k` times by a right angle, from the first of the axes `dims` to the second."""
     def round(self, decimals: _b.int = ...) -> _Self:
         """The whole number nearest to `x`, halves to the even one; or, by `decimals`, the nearest number with so many
         places behind the point, or with as many zeros before it if that is negative. Integers stay as they are. The

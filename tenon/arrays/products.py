@@ -48,20 +48,6 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return ops.sum(ops.multiply(left, right), axis=axis)
 
 
-@also_called(dim="axis")
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """The vectors at right angles to those of `x1` and `x2`, of three elements along `axis`; other axes broadcast."""
-    left, right = shaped(x1), shaped(x2)
-    sizes = [x.shape[normalize_axis(axis, x.ndim, "cross: axis")] for x in (left, right)]
-    if sizes != [3, 3]:
-        raise ValueError(f"cross: axis {axis} has {sizes[0]} elements in x1 and {sizes[1]} in x2 where 3 are needed")
-
-    def turned(x: Any, by: int) -> Any:
-        return ops.roll(x, shift=-by, axis=axis)
-
-    return turned(left, 1) * turned(right, 2) - turned(left, 2) * turned(right, 1)
-
-
 def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     """The diagonals (..., k) of the matrices `x` (..., m, n), `offset` above the main ones."""
     return ops.diagonal(x, offset=offset, axis1=-2, axis2=-1)
@@ -133,3 +119,24 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = 
             norms = ops.max(singular, axis=-1, start=0) if ord == 2 else ops.min(singular, axis=-1)
         return ops.expand_dims(norms, axis=(-2, -1)) if keepdims else norms
     raise ValueError(f"matrix_norm: ord is {ord!r} where 'fro', 'nuc', 1, -1, 2, -2, inf or -inf is needed")
+
+
+@also_called(dim="axis", keepdim="keepdims")
+def norm(x: Any, ord: float | str | None = None, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """The norm of order `ord` of `x`: of vectors along `axis`, of matrices if these are two axes, of the whole without
+    `axis`, which is one vector if there is no `ord` either."""
+    values = shaped(x)
+    axes = None if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    if axes is None and ord is None:
+        return vector_norm(values, keepdims=keepdims)
+    if axes is None:
+        axes = tuple(range(values.ndim))
+    if len(axes) not in (1, 2):
+        raise ValueError(f"norm: there are {len(axes)} axes where one or two are needed, of vectors or of matrices")
+    if len(axes) == 1:
+        if isinstance(ord, str):
+            raise ValueError(f"norm: ord is {ord!r} where the order of a norm of vectors is needed")
+        return vector_norm(values, axis=axes[0], keepdims=keepdims, ord=2 if ord is None else ord)
+    places = tuple([normalize_axis(one, values.ndim, "norm: axis") for one in axes])
+    found = matrix_norm(ops.movedim(values, places, (-2, -1)), ord=ord)
+    return ops.expand_dims(found, axis=places) if keepdims else found

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 from weakref import ref
@@ -35,7 +35,7 @@ from tenon.eager.recording import (
     record,
     wants_gradient,
 )
-from tenon.eager.tape import LARGE, NUMBERS, Array, Leaf, Memory, Node, Result, forget
+from tenon.eager.tape import LARGE, NUMBERS, Array, Leaf, Memory, Node, Result, Source, forget
 from tenon.eager.views import View
 from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.call.tensors import TensorClasses, install_tensors
@@ -133,34 +133,14 @@ class Tensor(Familiar):
         What was recorded is let go unless `retain_graph`; with `create_graph`, the gradients can be differentiated.
         Raises `RuntimeError` if a value that is needed was changed in place, naming both lines.
         """
-        if inputs is not None:
-            return self._backward_to(inputs, gradient, retain_graph, create_graph)
         root, gradients = self._source, None
-        if gradient is None and not (create_graph or self._is_traced) and root is not None and self._array.size == 1:
+        is_plain = gradient is None and inputs is None and not (create_graph or self._is_traced)
+        if is_plain and root is not None and self._array.size == 1:
             gradients = backward_of_known(root, None, Tensor._new, None, retain=bool(retain_graph))
         if gradients is None:
-            given = None if gradient is None else (gradient,)
-            gradients = differentiate((self,), given, None, retain=retain_graph, recorded=create_graph).items()
-        made: dict[int, tuple[Tensor, Any]] = {}
-        for leaf, found in gradients:
-            tensor = None if not isinstance(leaf, Leaf) or leaf.tensor is None else leaf.tensor()
-            if tensor is not None:
-                # One that was changed between two calls has a leaf for each of its values.
-                known = made[id(tensor)][1] if id(tensor) in made else tensor.grad
-                made[id(tensor)] = tensor, found if known is None else known + found
-        give_gradients([*made.values()])
-
-    def _backward_to(self, inputs: Any, gradient: Any, retain: bool | None, recorded: bool) -> None:
-        wanted: list[Tensor] = [inputs] if isinstance(inputs, Tensor) else [*inputs]
-        for position, tensor in enumerate(wanted):
-            if not isinstance(tensor, Tensor) or tensor._source is None:  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise RuntimeError(f"backward: inputs[{position}] is no tensor that requires a gradient")
-        sources = {tensor._source for tensor in wanted if tensor._source is not None}
-        given = None if gradient is None else (gradient,)
-        found = differentiate((self,), given, sources, retain=retain, recorded=recorded)
-        # where `retain_grad` was called, its hook has kept the gradient
-        made = [(t, found[t._source]) for t in wanted if t._keeps_grad is None and t._source in found]
-        give_gradients([(t, new if t.grad is None else t.grad + new) for t, new in made])
+            backward_of((self,), (gradient,), retain_graph, create_graph, inputs)
+        else:
+            _accumulate(gradients)
 
     def detach(self) -> Tensor:
         """A tensor with the same memory that gradients do not go through."""
@@ -267,6 +247,36 @@ VIEWS: dict[str, Callable[..., Any]] = {
     "broadcast_to": lambda x, shape: x.broadcast_to(shape),
 }
 """Functions that only look at a tensor in another way, which methods do without a copy."""
+
+
+def backward_of(
+    outputs: Sequence[Tensor], gradients: Sequence[Any], retain: bool | None, recorded: bool, inputs: Any
+) -> None:
+    """`Tensor.backward` of several, with the gradients of these that are given."""
+    if inputs is None:
+        _accumulate(differentiate(outputs, gradients, None, retain=retain, recorded=recorded).items())
+        return
+    wanted: list[Tensor] = [inputs] if isinstance(inputs, Tensor) else [*inputs]
+    for position, tensor in enumerate(wanted):
+        if not isinstance(tensor, Tensor) or tensor._source is None:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise RuntimeError(f"backward: inputs[{position}] is no tensor that requires a gradient")
+    sources = {tensor._source for tensor in wanted if tensor._source is not None}
+    found = differentiate(outputs, gradients, sources, retain=retain, recorded=recorded)
+    # where `retain_grad` was called, its hook has kept the gradient
+    made = [(t, found[t._source]) for t in wanted if t._keeps_grad is None and t._source in found]
+    give_gradients([(t, new if t.grad is None else t.grad + new) for t, new in made])
+
+
+def _accumulate(gradients: Iterable[tuple[Source, Any]]) -> None:
+    """Add gradients to `grad` of the leaves that they are of."""
+    made: dict[int, tuple[Tensor, Any]] = {}
+    for leaf, found in gradients:
+        tensor = None if not isinstance(leaf, Leaf) or leaf.tensor is None else leaf.tensor()
+        if tensor is not None:
+            # One that was changed between two calls has a leaf for each of its values.
+            known = made[id(tensor)][1] if id(tensor) in made else tensor.grad
+            made[id(tensor)] = tensor, found if known is None else known + found
+    give_gradients([*made.values()])
 
 
 def give_gradients(made: Sequence[tuple[Tensor, Any]]) -> None:

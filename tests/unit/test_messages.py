@@ -54,7 +54,7 @@ MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: tenon.grad(lambda x: x, argnums="x")(1.0), TypeError, "grad: argnums is 'x' where the position of"),
     (lambda: tenon.tensor_op(lambda x: x), TypeError, "tensor_op: <lambda> is no class of a family of ops"),
     (lambda: tenon.full(2, 3, 4), TypeError, "full: the dtype is 4; sizes go into one tuple, such as (2, 4)"),
-    (lambda: tenon.linalg.norm, AttributeError, "'norm': write vector_norm(x, axis=..., ord=...), or matrix_norm"),
+    (lambda: tenon.linalg.eig, AttributeError, "'eig': there are no complex dtypes; eigh has the eigenvalues"),
     (lambda: tenon.complex, AttributeError, "'complex': there are no complex dtypes; tenon.dft has real"),
     (lambda: tenon.distributions, AttributeError, "'distributions': draw by tenon.randn, rand, bernoulli"),
     (lambda: tenon.rand((2**70,)), ValueError, "tenon.rand: shape is (1180591620717411303424,), of more elements than"),

@@ -13,6 +13,7 @@ from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
 from tenon.dialects.ops.contract.one_program import one_program_when_large
+from tenon.dialects.types.shapes import normalize_axis
 
 
 def _of_rank(function: str, name: str, x: Any, rank: int) -> Any:
@@ -233,3 +234,21 @@ def outer(x: Any, y: Any) -> Any:
     if left.ndim != 1 or right.ndim != 1:
         raise ValueError(f"outer: the ranks are {left.ndim} and {right.ndim} where vectors are needed")
     return ops.multiply(ops.expand_dims(left, axis=1), ops.expand_dims(right, axis=0))
+
+
+@tensor_function
+@also_called(x1="x", x2="y", input="x", other="y", dim="axis")
+def cross(x: Any, y: Any, *, axis: int = -1) -> Any:
+    """The vectors at right angles to those of `x` and `y`, of three elements along `axis`; other axes broadcast.
+
+    >>> tenon.cross(np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
+    """
+    left, right = shaped(x), shaped(y)
+    sizes = [given.shape[normalize_axis(axis, given.ndim, "cross: axis")] for given in (left, right)]
+    if sizes != [3, 3]:
+        raise ValueError(f"cross: axis {axis} has {sizes[0]} elements in x1 and {sizes[1]} in x2 where 3 are needed")
+
+    def turned(given: Any, by: int) -> Any:
+        return ops.roll(given, shift=-by, axis=axis)
+
+    return turned(left, 1) * turned(right, 2) - turned(left, 2) * turned(right, 1)

@@ -218,6 +218,23 @@ def linspace(
     return _known(np.linspace(start, stop, num, endpoint=endpoint).astype(numpy_dtype(element_type(dtype))))
 
 
+@tensor_function
+@also_called(end="stop", steps="num")
+def logspace(
+    start: float, stop: float, num: int = 50, base: float = 10.0, *, endpoint: bool = True, dtype: object = "f32"
+) -> Any:
+    """`base` to the power of `num` numbers at equal distances from `start` to `stop`.
+
+    >>> tenon.logspace(0.0, 2.0, 3)
+    """
+    dtype = "f32" if dtype is None else dtype
+    if is_computed(start) or is_computed(stop) or is_computed(base):
+        return ops.power(base, linspace(start, stop, num, endpoint=endpoint, dtype=dtype))
+    check_count("logspace", "num", num)
+    exact = np.logspace(start, stop, num, endpoint=endpoint, base=base)
+    return _known(exact.astype(numpy_dtype(element_type(dtype))))
+
+
 def _known(array: np.ndarray[Any, Any]) -> Any:
     """`array` itself, or in a trace a constant."""
     return array if insertion_point() is None else to_value(array)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import operand_def, result_def
 
-from tenon.dialects.definition.keywords import Meaning, cast_first
+from tenon.dialects.definition.keywords import Meaning, also_called, cast_first
+from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
@@ -169,3 +172,24 @@ class TriuOp(TriangleOp):
     @staticmethod
     def decompose(x: Value, *, k: int) -> Value:
         return ops.select(_distances(*x.shape[-2:]) >= k, x, ops.zeros((), x.element_type))
+
+
+@tensor_function
+@also_called(input="x")
+def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Matrices of zeros along two new axes, `dim1` and `dim2` of the result, with the last axis of `x` on a diagonal,
+    `offset` above the main one.
+
+    >>> tenon.diag_embed(np.array([1, 2]))
+    """
+    x = shaped(x)
+    rank = x.ndim + 1
+    first, second = normalize_axis(dim1, rank, "diag_embed: dim1"), normalize_axis(dim2, rank, "diag_embed: dim2")
+    if first == second:
+        raise ValueError(f"diag_embed: dim1 and dim2 are both {first}")
+    around = [(0,) * (x.ndim - 1) + (max(side, 0),) for side in (-offset, offset)]
+    size = x.shape[-1] + abs(offset)
+    on = np.eye(size, k=offset, dtype=bool)
+    zero = np.zeros((), x.dtype)
+    matrices = ops.select(on, ops.expand_dims(ops.pad(x, *around), axis=-1), zero)
+    return ops.movedim(matrices, (rank - 2, rank - 1), (first, second))

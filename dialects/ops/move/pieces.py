@@ -252,6 +252,56 @@ def vstack(tensors: Sequence[Any]) -> Any:
 
 
 @tensor_function
+def dstack(tensors: Sequence[Any]) -> Any:
+    """Tensors behind each other: along their third axis, which matrices get, and vectors as rows of these.
+
+    >>> tenon.dstack((np.array([1, 2]), np.array([3, 4])))
+    """
+    flat = [ops.expand_dims(x, axis=-1) if x.ndim == 2 else x for x in _each_at_least("tenon.dstack", tensors, 2)]
+    return ops.concatenate(flat, axis=2)
+
+
+@tensor_function
+def column_stack(tensors: Sequence[Any]) -> Any:
+    """Tensors beside each other, along their second axis; vectors are columns.
+
+    >>> tenon.column_stack((np.array([1, 2]), np.array([3, 4])))
+    """
+    given = _each_at_least("tenon.column_stack", tensors, 1)
+    return ops.concatenate([ops.expand_dims(x, axis=1) if x.ndim == 1 else x for x in given], axis=1)
+
+
+@tensor_function
+def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+    """Each of the tensors, broadcast to the shape in which they meet.
+
+    >>> [x.shape for x in tenon.broadcast_tensors(np.zeros(3), np.zeros((2, 1)))]
+    """
+    given = [shaped(x) for x in tensors]
+    shape = np.broadcast_shapes(*[tuple(x.shape) for x in given])
+    return tuple([ops.broadcast_to(x, shape=shape) for x in given])
+
+
+@tensor_function
+@also_called(input="x")
+def rot90(x: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
+    """`x` turned `k` times by a right angle, from the first of the axes `dims` to the second.
+
+    >>> tenon.rot90(np.array([[1, 2], [3, 4]]))
+    """
+    x = shaped(x)
+    first, second = (normalize_axis(axis, x.ndim, "rot90: dims") for axis in dims)
+    if first == second:
+        raise ValueError(f"rot90: dims is {tuple(dims)} where two axes are needed")
+    k %= 4
+    if k == 2:
+        return ops.flip(x, axis=(first, second))
+    if k == 1:
+        return ops.swapaxes(ops.flip(x, axis=second), first, second)
+    return ops.flip(ops.swapaxes(x, first, second), axis=second) if k else x
+
+
+@tensor_function
 @also_called(dim="axis", input="x")
 def index_add(x: Any, axis: int, index: Any, source: Any) -> Any:
     """`x` with the parts of `source` added at the places `index`, a vector of integers, along `axis`.

@@ -178,3 +178,26 @@ def tensor_split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Any, 
     cuts = _cuts(indices_or_sections, size)
     ranges = [slice(low, high).indices(size) for low, high in pairwise([None, *cuts, None])]
     return tuple([ops.narrow(x, axis, low, max(0, high - low)) for low, high, _ in ranges])
+
+
+@tensor_function
+@also_called(input="x")
+def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
+    """`x` with the first elements of `source`, one after the other, where `mask`, which is broadcast, is true. Raises
+    `ValueError` where they are too few, unless the mask is not known.
+
+    >>> tenon.masked_scatter(np.array([1, 2, 3]), np.array([True, False, True]), np.array([7, 8]))
+    """
+    x, mask, source = shaped(x), shaped(mask), shaped(source)
+    if source.dtype != x.dtype:
+        raise TypeError(f"masked_scatter: source is {source.dtype} and x {x.dtype}; both have one dtype")
+    mask = ops.broadcast_to(mask, shape=tuple(x.shape))
+    elements = ops.reshape(source, shape=(-1,))
+    known = getattr(mask, "_array", mask)
+    if isinstance(known, np.ndarray) and (count := int(np.count_nonzero(known))) > elements.shape[0]:
+        raise ValueError(f"masked_scatter: source has {elements.shape[0]} elements where {count} are needed")
+    if not elements.shape[0]:
+        return x
+    which = ops.cumsum(ops.cast(ops.reshape(mask, shape=(-1,)), dtype="i64"), axis=0)
+    taken = ops.gather(elements, ops.maximum(ops.subtract(which, 1), 0), axis=0)
+    return ops.select(mask, ops.reshape(taken, shape=tuple(x.shape)), x)

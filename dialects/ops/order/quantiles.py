@@ -110,3 +110,12 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
             raise ValueError("bincount: x has negative integers")
     given = ops.ones_like(x) if weights is None else shaped(weights)
     return ops.scatter_add(ops.zeros((count,), given.dtype), x, given, axis=0)
+
+
+@tensor_function
+def percentile(x: Any, q: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """`quantile` of `q` hundredths.
+
+    >>> tenon.percentile(np.array([1.0, 2.0, 3.0, 10.0]), 50)
+    """
+    return quantile(x, np.asarray(plain_array(q, "percentile: q"), np.float64) / 100, axis, keepdims)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import normalize_axis
+from tenon.dialects.types.types import element_type, is_float
 
 
 @tensor_function
@@ -142,3 +144,87 @@ def kthvalue(x: Any, k: int, axis: int = -1, keepdims: bool = False) -> tuple[An
     order = ops.narrow(ops.argsort(x, axis=axis), axis, k - 1, 1)
     values = ops.take_along_axis(x, order, axis=axis)
     return (values, order) if keepdims else (ops.squeeze(values, axis=axis), ops.squeeze(order, axis=axis))
+
+
+@tensor_function
+@also_called(dim="axis", keepdim="keepdims", input="x")
+def nansum(x: Any, axis: Any = None, *, keepdims: bool = False, dtype: Any = None) -> Any:
+    """The sum of `x` along `axis`, or of all elements, in which NaN counts as 0.
+
+    >>> tenon.nansum(np.array([1.0, np.nan, 2.0]))
+    """
+    x = shaped(x)
+    return ops.sum(_without_nan(x, 0), axis=axis, keepdims=keepdims, dtype=dtype)
+
+
+@tensor_function
+@also_called(dim="axis", keepdim="keepdims", input="x")
+def nanmean(x: Any, axis: Any = None, *, keepdims: bool = False, dtype: Any = None) -> Any:
+    """The mean along `axis`, or of all elements, of those that are not NaN; NaN where there are none.
+
+    >>> tenon.nanmean(np.array([1.0, np.nan, 2.0]))
+    """
+    x = floating(x) if dtype is None else ops.cast(x, dtype=dtype)
+    count = ops.count_nonzero(ops.logical_not(ops.isnan(x)), axis=axis, keepdims=keepdims)
+    total = ops.sum(_without_nan(x, 0), axis=axis, keepdims=keepdims)
+    return ops.divide(total, ops.cast(count, dtype=total.dtype))
+
+
+@tensor_function
+@also_called(dim="axis", keepdim="keepdims", input="x")
+def nanmax(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """The largest element along `axis`, or of all, that is not NaN; NaN where there is none.
+
+    >>> tenon.nanmax(np.array([1.0, np.nan, 2.0]))
+    """
+    return _extreme(ops.max, -math.inf, x, axis, keepdims)
+
+
+@tensor_function
+@also_called(dim="axis", keepdim="keepdims", input="x")
+def nanmin(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """The smallest element along `axis`, or of all, that is not NaN; NaN where there is none.
+
+    >>> tenon.nanmin(np.array([1.0, np.nan, 2.0]))
+    """
+    return _extreme(ops.min, math.inf, x, axis, keepdims)
+
+
+def _without_nan(x: Any, instead: float) -> Any:
+    return ops.select(ops.isnan(x), instead, x) if is_float(element_type(x.dtype)) else x
+
+
+def _extreme(reduce: Any, neutral: float, x: Any, axis: Any, keepdims: bool) -> Any:
+    x = shaped(x)
+    found = reduce(_without_nan(x, neutral), axis=axis, keepdims=keepdims)
+    if not is_float(element_type(x.dtype)):
+        return found
+    return ops.select(ops.all(ops.isnan(x), axis=axis, keepdims=keepdims), math.nan, found)
+
+
+class Extremes(NamedTuple):
+    """The smallest and the largest element."""
+
+    min: Any
+    max: Any
+
+
+@tensor_function
+@also_called(dim="axis", keepdim="keepdims", input="x")
+def aminmax(x: Any, *, axis: Any = None, keepdims: bool = False) -> Extremes:
+    """The smallest and the largest element along `axis`, or of all.
+
+    >>> tenon.aminmax(np.array([1.0, 3.0, 2.0]))
+    """
+    x = shaped(x)
+    return Extremes(ops.min(x, axis=axis, keepdims=keepdims), ops.max(x, axis=axis, keepdims=keepdims))
+
+
+@tensor_function
+@also_called(input="x", other="y")
+def dist(x: Any, y: Any, p: float = 2.0) -> Any:
+    """The norm `p` of all elements of `x` - `y`, as of one vector; where it is 0 its gradient is 0.
+
+    >>> tenon.dist(np.array([0.0, 3.0]), np.array([4.0, 0.0]))
+    """
+    return ops.norm(floating(ops.subtract(x, y)), p=p)

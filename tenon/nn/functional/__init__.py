@@ -14,7 +14,9 @@ from tenon.nn import activation as nn_activation
 from tenon.nn import images, loss, normalization, pooling
 from tenon.nn.functional.activations import activation, cosine_similarity, normalize, softmin
 from tenon.nn.functional.adapted import (
+    affine_grid,
     batch_norm,
+    bilinear,
     conv_transpose1d,
     conv_transpose2d,
     conv_transpose3d,
@@ -24,6 +26,7 @@ from tenon.nn.functional.adapted import (
     dropout3d,
     embedding,
     embedding_bag,
+    grid_sample,
     group_norm,
     gumbel_softmax,
     instance_norm,
@@ -128,12 +131,9 @@ if not TYPE_CHECKING:
         __name__,
         {
             "multi_head_attention_forward": "write nn.MultiheadAttention",
-            "grid_sample": "write tenon.grid_sample",
-            "affine_grid": "write the products of matrices, and tenon.grid_sample",
             "alpha_dropout": "write nn.AlphaDropout",
             "feature_alpha_dropout": "write nn.FeatureAlphaDropout",
             "rrelu": "write nn.RReLU",
-            "bilinear": "write nn.Bilinear",
         },
     )
 
@@ -144,10 +144,12 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "affine_grid",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
     "batch_norm",
+    "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
@@ -173,6 +175,7 @@ __all__ = [
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",

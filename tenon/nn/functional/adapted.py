@@ -66,6 +66,43 @@ def embedding_bag(
     )
 
 
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """input1·`weight`·input2 + `bias` over the last axes: (…, m) and (…, n) by (k, m, n) to (…, k)."""
+    found = tenon.einsum("...i,oij,...j->...o", input1, weight, input2)
+    return found if bias is None else found + bias
+
+
+_PLACED = {"bilinear": "linear", "bicubic": "cubic", "nearest": "nearest"}
+
+
+def grid_sample(
+    input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Any:
+    """`tenon.grid_sample` by PyTorch's modes: bilinear, bicubic, nearest."""
+    if mode not in _PLACED:
+        raise ValueError(f"grid_sample: mode is {mode!r}, none of {', '.join(_PLACED)}")
+    settings: dict[str, Any] = {"mode": _PLACED[mode], "padding_mode": padding_mode}
+    return tenon.grid_sample(input, grid, **settings, align_corners=bool(align_corners))
+
+
+def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = None) -> Any:
+    """The places (n, *image, rank) that the affine maps `theta` (n, rank, rank + 1) give for each element of images of
+    `size` (n, c, *image), as `grid_sample` takes them."""
+    rank = len(size) - 2
+    if rank not in (2, 3) or tuple(theta.shape) != (size[0], rank, rank + 1):
+        raise ValueError(
+            f"affine_grid: theta has shape {tuple(theta.shape)}, and size is {tuple(size)}, where (n, r, r + 1) and "
+            "(n, c, *image) of r = 2 or 3 dimensions is needed"
+        )
+    places: list[Any] = []
+    for extent in size[2:]:
+        inner = 1.0 if align_corners else (extent - 1) / extent
+        places.append(np.linspace(-inner, inner, extent) if extent > 1 else np.zeros(1))
+    axes = np.meshgrid(*places, indexing="ij")
+    base = np.stack([*reversed(axes), np.ones_like(axes[0])], axis=-1).reshape(-1, rank + 1).astype(theta.dtype)
+    return tenon.reshape(tenon.matmul(base, tenon.swapaxes(theta, 1, 2)), (size[0], *size[2:], rank))
+
+
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """i64 with a last axis of `num_classes`, by default as many as there are, that is 1 at the place which the element
     of `tensor` names, and 0 elsewhere."""

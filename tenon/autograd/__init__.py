@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tenon.autograd import functional
 from tenon.dialects.definition.value import ops
 from tenon.dialects.support.suggestion import attribute_hints
 from tenon.eager.custom import Function
 from tenon.eager.differentiation import differentiate
-from tenon.eager.tensor import Tensor
+from tenon.eager.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from tenon.eager.tensor import Tensor, backward_of
 
 
 def grad(
@@ -62,15 +64,33 @@ def grad(
     return gradients
 
 
-__all__ = ["Function", "grad"]
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of the sum of `tensors` (numbers, unless `grad_tensors` has their gradients) to `grad` of the
+    leaves, or of `inputs`: `Tensor.backward` of several."""
+    results = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    seeds = (grad_tensors,) if isinstance(tensors, Tensor) or grad_tensors is None else tuple(grad_tensors)
+    if not results:
+        raise RuntimeError("backward: there are no tensors")
+    if grad_tensors is not None and len(seeds) != len(results):
+        raise RuntimeError(f"backward: there are {len(results)} tensors and {len(seeds)} gradients of them")
+    given = [None] * len(results) if grad_tensors is None else seeds
+    backward_of(results, given, retain_graph, create_graph, inputs)
+
+
+__all__ = ["Function", "backward", "enable_grad", "functional", "grad", "inference_mode", "no_grad", "set_grad_enabled"]
 
 if not TYPE_CHECKING:
     __getattr__ = attribute_hints(
         __name__,
         {
             "gradcheck": "write tenon.testing.check",
-            "functional": "write tenon.vjp, tenon.jvp and tenon.vmap",
             **dict.fromkeys(("detect_anomaly", "set_detect_anomaly"), "write tenon.debug.detect_anomaly"),
-            **dict.fromkeys(("no_grad", "enable_grad", "set_grad_enabled"), "these are names of tenon itself"),
+            "Variable": "write tenon.tensor(data, requires_grad=True)",
         },
     )
