@@ -24,7 +24,7 @@ point, from operands of static shape. Lowering, the interpreter and constant fol
 
 from __future__ import annotations
 
-from tenon.dialects.families.composite import CompositeOp
+from tenon.dialects.families.composite import CompositeOp, SerialRowsOp
 from tenon.dialects.families.contraction_and_window import ContractionOp, LoopOp, WindowOp
 from tenon.dialects.families.cumulative import ArgCumulativeOp, CumulativeOp
 from tenon.dialects.families.elementwise import (
@@ -59,6 +59,7 @@ __all__ = [
     "PrimitiveOp",
     "ReductionOp",
     "ScatterOp",
+    "SerialRowsOp",
     "StructuredOp",
     "UnaryOp",
     "WindowOp",

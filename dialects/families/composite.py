@@ -94,6 +94,21 @@ class CompositeOp(TensorOp):
             raise type(error)(f"{self.name}: {error}") from None
 
 
+class SerialRowsOp(TensorOp):
+    """An op of rows each of which one thread does from end to end; where no thread does, it is other ops."""
+
+    @staticmethod
+    @abstractmethod
+    def decompose_in_pieces(*operands: Any, **settings: Any) -> Any:
+        """The result, computed with ops that do rows by independent pieces."""
+
+    def decomposed(
+        self, operands: Sequence[Any], *, serial_rows: bool = False, packs: Collection[int] = ()
+    ) -> tuple[Any, ...]:
+        """The results as values, computed from grouped values by other ops at the insertion point."""
+        return as_tuple(self.decompose_in_pieces(*operands, **self.settings))
+
+
 class _InProgress(threading.local):
     """What a thread infers at the moment, ops inside of ops."""
 

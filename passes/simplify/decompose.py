@@ -1,8 +1,8 @@
 """Writes composite ops out.
 
 Before: a verified module of tensor ops, differentiated where that is wanted. After: no `CompositeOp` is left (or,
-with `only`, none of those named), and what stands in their place has their locations. Without `only`, ops that mean
-something to differentiation alone are gone, too."""
+with `only`, none of those named), nor, without `serial_rows`, a `SerialRowsOp`, and what stands in their place has
+their locations. Without `only`, ops that mean something to differentiation alone are gone, too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tenon.dialects.definition.registry import registry
 from tenon.dialects.definition.signature import map_grouped
 from tenon.dialects.definition.traits import SameValue, states
 from tenon.dialects.definition.value import InsertionPoint, Value, inserting
-from tenon.dialects.families import CompositeOp
+from tenon.dialects.families import CompositeOp, SerialRowsOp
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
 from tenon.dialects.ops.control.with_gradient import WithGradientOp
 from tenon.dialects.types.shapes import compatible
@@ -54,13 +54,15 @@ def decompose(
     root: Operation, only: Collection[str] = (), *, serial_rows: bool = True, packs: Collection[int] = ()
 ) -> None:
     """Decompose the composite ops inside of `root` until none is left."""
-    pending = [(op, 0) for op in root.walk() if _is_wanted(op, only)]
+    pending = [(op, 0) for op in root.walk() if _is_wanted(op, only, serial_rows)]
     while pending:
         op, depth = pending.pop()
-        assert isinstance(op, CompositeOp)
+        assert isinstance(op, CompositeOp | SerialRowsOp)
         if depth == _DEEPEST:
             raise PassFailedException(f"{op.name}: still not decomposed after {depth} steps; it decomposes into itself")
-        pending += [(new, depth + 1) for new in _decompose_once(op, serial_rows, packs) if _is_wanted(new, only)]
+        pending += [
+            (new, depth + 1) for new in _decompose_once(op, serial_rows, packs) if _is_wanted(new, only, serial_rows)
+        ]
 
 
 def drop_identities(root: Operation) -> None:
@@ -79,13 +81,13 @@ def drop_identities(root: Operation) -> None:
             Rewriter.erase_op(op)
 
 
-def _is_wanted(op: Operation, only: Collection[str]) -> bool:
-    if not isinstance(op, CompositeOp):
+def _is_wanted(op: Operation, only: Collection[str], serial_rows: bool) -> bool:
+    if not isinstance(op, CompositeOp if serial_rows else CompositeOp | SerialRowsOp):
         return False
     return not only or op.name in only or op.name.rpartition(".")[2] in only
 
 
-def _decompose_once(op: CompositeOp, serial_rows: bool, packs: Collection[int]) -> list[Operation]:
+def _decompose_once(op: CompositeOp | SerialRowsOp, serial_rows: bool, packs: Collection[int]) -> list[Operation]:
     """Replace `op` and return the ops that took its place, those inside of their regions included."""
     block = op.parent
     assert block is not None
@@ -107,7 +109,7 @@ def _decompose_once(op: CompositeOp, serial_rows: bool, packs: Collection[int]) 
     return added
 
 
-def _as_declared(op: CompositeOp, declared: Attribute, value: SSAValue, added: list[Operation]) -> SSAValue:
+def _as_declared(op: Operation, declared: Attribute, value: SSAValue, added: list[Operation]) -> SSAValue:
     """`value` with the type that the users of the op's result were made for, where the two say different amounts."""
     if value.type == declared:
         return value

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import tenon
 from tenon.dialects.definition.registry import registry
+from tenon.dialects.families import SerialRowsOp
 from tenon.dialects.families.opaque import OpaqueOp
 from tenon.lowering.cuda.emit_cuda import emit_cuda
 from tenon.lowering.options import LoweringOptions
@@ -27,7 +28,11 @@ from tenon.runtime.lower import map_to_grid, new_context
 def _is_on_cuda(name: str) -> bool:
     """Whether an op is computed there: one that brings code of its own says for which targets."""
     op = registry()[name]
-    return not issubclass(op, OpaqueOp) or any(kernel.target == "cuda" for kernel in op.KERNELS)
+    return (
+        not issubclass(op, OpaqueOp)
+        or issubclass(op, SerialRowsOp)
+        or any(kernel.target == "cuda" for kernel in op.KERNELS)
+    )
 
 
 OPS = [name for name in registry() if name.startswith("tenon.") and _is_on_cuda(name)]

@@ -17,6 +17,7 @@ from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.families import SerialRowsOp
 from tenon.dialects.families.opaque import Kernel, OpaqueOp
 from tenon.dialects.ops.order.ordered_rows import OrderedRowsOp
 from tenon.dialects.ops.order.ordering import Order, bits_type
@@ -63,9 +64,9 @@ define void @{symbol}(ptr %source, ptr %target) {{
 
 
 @tensor_op
-class PartitionSortOp(OrderedRowsOp, OpaqueOp):
-    """The rows of `x` (rows, n) each sorted, in the order of `sort_rows`, on a CPU that packs lanes. Elements have 16,
-    32 or 64 bits.
+class PartitionSortOp(OrderedRowsOp, SerialRowsOp, OpaqueOp):
+    """The rows of `x` (rows, n) each sorted, on a CPU that packs lanes; elements have 16, 32 or 64 bits there. On a GPU
+    it is `sort`.
 
     >>> tenon.partition_sort(np.array([[3.0, 1.0, 2.0], [9.0, np.nan, 8.0]]))
     """
@@ -87,6 +88,10 @@ class PartitionSortOp(OrderedRowsOp, OpaqueOp):
     @classmethod
     def result_element(cls, x: Any) -> Attribute:
         return element_of(x)
+
+    @staticmethod
+    def decompose_in_pieces(x: Value, *, descending: bool) -> Value:
+        return ops.sort(x, axis=1, descending=descending)
 
     @staticmethod
     def reference(*operands: np.ndarray[Any, Any], **settings: Any) -> Any:

@@ -18,7 +18,8 @@ from xdsl.irdl import result_def
 
 from tenon.dialects.definition.scalar import as_index, emit_scalar, scalar_constant
 from tenon.dialects.definition.tensor_op import tensor_op
-from tenon.dialects.definition.value import Value
+from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.families import SerialRowsOp
 from tenon.dialects.families.linalg_builders import (
     CountedIndex,
     Reader,
@@ -97,7 +98,7 @@ class _Digits:
         return counted_loop(values, [*counted, *[zero.ssa for _ in numbers]], add_up)[0]
 
 
-class RowSortOp(OrderedRowsOp):
+class RowSortOp(OrderedRowsOp, SerialRowsOp):
     """Rows of `x` (rows, n) sorted by their digits."""
 
     DIMENSIONS: ClassVar[tuple[str, ...]] = ("rows", "n")
@@ -173,7 +174,7 @@ class RowSortOp(OrderedRowsOp):
 @tensor_op
 class SortRowsOp(RowSortOp):
     """The rows of `x` (rows, n) each sorted, smallest element first, or largest first if `descending`. NaN, which loses
-    its sign, is larger than every number, and zero larger than negative zero.
+    its sign, is larger than every number; zero is larger than negative zero, but on a GPU, where it is `sort`.
 
     >>> tenon.sort_rows(np.array([[3.0, 1.0, 2.0], [9.0, np.nan, 8.0]]))
     """
@@ -184,6 +185,10 @@ class SortRowsOp(RowSortOp):
     @classmethod
     def result_element(cls, x: Any) -> Attribute:
         return element_of(x)
+
+    @staticmethod
+    def decompose_in_pieces(x: Value, *, descending: bool) -> Value:
+        return ops.sort(x, axis=1, descending=descending)
 
     def bits(self, x: Value) -> Value:
         return invertible_bits(x, self.settings["descending"])
@@ -206,6 +211,10 @@ class ArgsortRowsOp(RowSortOp):
     @classmethod
     def result_element(cls, x: Any) -> Attribute:
         return i64
+
+    @staticmethod
+    def decompose_in_pieces(x: Value, *, descending: bool) -> Value:
+        return ops.argsort(x, axis=1, descending=descending)
 
     def bits(self, x: Value) -> Value:
         return ordered_bits(x, self.settings["descending"])

@@ -20,7 +20,7 @@ from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families import StructuredOp
+from tenon.dialects.families import SerialRowsOp, StructuredOp
 from tenon.dialects.families.batching import along_first_axis
 from tenon.dialects.families.linalg_builders import (
     CountedIndex,
@@ -41,7 +41,7 @@ _BLOCK = 16
 
 
 @tensor_op
-class LeadingPlacesOp(StructuredOp):
+class LeadingPlacesOp(SerialRowsOp, StructuredOp):
     """The indices (i64) of the first `k` elements of each row of `x` (rows, n) in sorted order, smallest element first,
     or largest first if `descending`. Equal elements keep their order, and NaN is larger than every number.
 
@@ -70,6 +70,10 @@ class LeadingPlacesOp(StructuredOp):
     @classmethod
     def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
         return along_first_axis(partial(cls.apply, **settings), size, operands)
+
+    @staticmethod
+    def decompose_in_pieces(x: Value, *, k: int, descending: bool) -> Value:
+        return ops.top_k(x, k=k, axis=1, largest=descending)[1]
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         (x,) = operands
