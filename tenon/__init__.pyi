@@ -843,8 +843,8 @@ def outer(x: _Any = ..., y: _Any = ..., *, x1: _Any = ..., x2: _Any = ..., vec2:
 def pad(x: _Any, low: _b.int | _Sequence[_b.int] | None = ..., high: _b.int | _Sequence[_b.int] | None = ..., value: _b.float = ..., mode: _Literal['constant', 'edge', 'reflect', 'symmetric', 'wrap'] = ..., *, pad_width: _Any = ..., constant_values: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `low[i]` elements before it and `high[i]` behind it along each axis i; negative numbers cut off first."""
 def partition_sort(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
-    """The rows of `x` (rows, n) each sorted, in the order of `sort_rows`, on a CPU that packs lanes. Elements have 16,
-    32 or 64 bits."""
+    """The rows of `x` (rows, n) each sorted, on a CPU that packs lanes; elements have 16, 32 or 64 bits there. On a GPU
+    it is `sort`."""
 def pdist(x: _Any, p: _b.float = ...) -> _Any:
     """The distances (n (n - 1) / 2,) in the norm `p` of the rows of `x` (n, k) to each other: of the first to all that
     follow, then of the second, and so on. Where one is 0 its gradient is 0."""
@@ -1025,7 +1025,7 @@ def sort_groups(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """The rows of `x` (groups, rows, n) each sorted, in the order of `sort_rows`."""
 def sort_rows(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """The rows of `x` (rows, n) each sorted, smallest element first, or largest first if `descending`. NaN, which loses
-    its sign, is larger than every number, and zero larger than negative zero."""
+    its sign, is larger than every number; zero is larger than negative zero, but on a GPU, where it is `sort`."""
 def space_to_depth(x: _Any, block: _b.int, mode: _Literal['DCR', 'CRD'] = ..., *, out: _Any = ...) -> _Any:
     """`x` (..., c, h, w) with squares of `block` times `block` pixels made channels: (..., c block², h / block, w /
     block). It undoes `depth_to_space` of the same `mode`."""

@@ -23,7 +23,7 @@ from tenon.dialects.definition.scalar import convert, scalar_constant
 from tenon.dialects.definition.settings import array_attribute
 from tenon.dialects.definition.signature import Operand, map_grouped, named
 from tenon.dialects.definition.value import Value, insertion_point, ops
-from tenon.dialects.support.plain_arrays import is_on_gpu, plain_array
+from tenon.dialects.support.plain_arrays import is_on_gpu, on_gpu_viewed, plain_array
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.types import is_narrow, numpy_dtype
 
@@ -79,7 +79,7 @@ def shaped(x: Any, where: str = "value") -> Any:
     """`x`, of which a shape can be asked: itself if it is computed or on a GPU, or an array; of a nested sequence with
     what is traced, its items stacked. Raises `TypeError`, which begins with `where`, for what is none of these."""
     if is_computed(x) or is_on_gpu(x):
-        return x
+        return on_gpu_viewed(x)
     return ops.stack(list(map(_item, x))) if _holds_traced(x) else plain_array(x, where)
 
 
@@ -107,7 +107,9 @@ def to_value(value: Any, element: Attribute | None = None) -> Value:
     if not isinstance(value, Value) and (stands_for := getattr(type(value), "__tenon_value__", None)) is not None:
         value = stands_for(value)
     if not isinstance(value, Value):
-        array = value if is_on_gpu(value) else plain_array(value)  # there an input of what is traced, and no constant
+        array = (
+            on_gpu_viewed(value) if is_on_gpu(value) else plain_array(value)
+        )  # there an input of what is traced, and no constant
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         if element is not None and array.ndim == 0:

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, Operation
 
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.support.plain_arrays import is_on_gpu, plain_array
+from tenon.dialects.support.plain_arrays import is_on_gpu, on_gpu_viewed, plain_array
 from tenon.dialects.types.types import (
     TensorConstraint,
     element_type,
@@ -68,7 +68,7 @@ def own_element(value: Any, where: str) -> Attribute:
     if isinstance(value, Value):
         return value.element_type
     is_known = hasattr(type(value), "__tenon_op__") or is_on_gpu(value)
-    dtype = value.dtype if is_known else plain_array(value, where).dtype
+    dtype = on_gpu_viewed(value).dtype if is_known else plain_array(value, where).dtype
     try:
         return element_type(dtype.newbyteorder("="))
     except (TypeError, ValueError) as error:

@@ -5,7 +5,7 @@ get lost: arrays with a mask, with units or with another multiplication are refu
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ _NUMBERS = (bool, int, float, np.generic)
 _KINDS: dict[type, str] = {np.ndarray: "plain"}
 # Whether they are on a GPU: `yes`, `no`, or `ask` each.
 _ON_GPU: dict[type, str] = {}
+_VIEW: list[Callable[[Any], Any]] = []
 
 
 def _kind(kind: type) -> str:
@@ -57,12 +58,27 @@ def is_on_gpu(value: Any) -> bool:
         known = _ON_GPU[kind] = "ask" if hasattr(kind, "__cuda_array_interface__") else "no"
         if known == "ask" and (cupy := sys.modules.get("cupy")) is not None and issubclass(kind, cupy.ndarray):
             known = _ON_GPU[kind] = "yes"
-    return known == "yes" or (known == "ask" and hasattr(value, "__cuda_array_interface__"))
+    return known == "yes" or (known == "ask" and _has_interface(value))
 
 
-def is_cupy(value: Any) -> bool:
-    """Whether a value is an array of CuPy."""
-    return is_on_gpu(value) and _ON_GPU[type(value)] == "yes"
+def _has_interface(value: Any) -> bool:
+    """Whether an instance of such a class is on a GPU. One of PyTorch's whose gradient is recorded is there as well,
+    and raises."""
+    try:
+        return hasattr(value, "__cuda_array_interface__")
+    except RuntimeError:
+        return True
+
+
+def install_view(view: Callable[[Any], Any]) -> None:
+    """Set what makes CuPy's arrays of those of other libraries."""
+    _VIEW[:] = [view]
+
+
+def on_gpu_viewed(value: Any) -> Any:
+    """An array on a GPU as one of CuPy's that shares its memory: for an array of another library that is still in the
+    same memory, the one that it was before, as long as somebody has that. All other values as they are."""
+    return _VIEW[0](value) if is_on_gpu(value) and _ON_GPU[type(value)] == "ask" else value
 
 
 def is_stored(value: Any) -> bool:

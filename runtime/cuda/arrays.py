@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 import ml_dtypes
 import numpy as np
 
 from tenon.dialects.definition.registry import install_placement
 from tenon.dialects.support.donation import refuse_donated
-from tenon.dialects.support.plain_arrays import elements_of, is_on_gpu, on_host
+from tenon.dialects.support.plain_arrays import elements_of, install_view, is_on_gpu, on_host
 from tenon.passes.machine import GPU
 from tenon.runtime.arguments.arguments import as_array, stored_type
 from tenon.runtime.cuda.device import ArgumentError, DeviceBuffer
@@ -28,8 +29,7 @@ def taken(leaf: Any) -> Any:
     if type(leaf) is np.ndarray:
         return leaf
     if is_on_gpu(leaf):
-        cupy = cupy_module()
-        return leaf if isinstance(leaf, cupy.ndarray) else _of_its_dtype(cupy.asarray(leaf), leaf)
+        return leaf if isinstance(leaf, cupy_module().ndarray) else _view(leaf)
     if hasattr(leaf, "__dlpack_device__"):
         kind, number = leaf.__dlpack_device__()
         if int(kind) in _ON_GPU:
@@ -53,6 +53,29 @@ def as_data(leaf: Any, where: str) -> Any:
     `as_array`."""
     held = elements_of(leaf)
     return on_gpu(held, where) if is_on_gpu(held) else as_array(leaf, where)
+
+
+_VIEWS: WeakValueDictionary[int, Any] = WeakValueDictionary()
+"""CuPy's arrays that share the memory of those of other libraries, and keep these, by the identity of these."""
+
+
+def _view(given: Any) -> Any:
+    """CuPy's array of the memory of another library's: the same as before, if there is one and it is that memory."""
+    cupy = cupy_module()
+    try:
+        view = _of_its_dtype(cupy.asarray(given), given)
+    except RuntimeError as error:  # PyTorch's, of arrays whose gradient is recorded
+        raise TypeError(f"a {type(given).__name__} cannot be read: {error}") from None
+    known = _VIEWS.setdefault(id(given), view)
+    if known is view or (known.data.ptr, known.dtype, known.shape, known.strides) == (
+        *(view.data.ptr, view.dtype, view.shape, view.strides),
+    ):
+        return known
+    _VIEWS[id(given)] = view
+    return view
+
+
+install_view(taken)
 
 
 def _of_its_dtype(array: Any, given: Any) -> Any:
@@ -94,6 +117,11 @@ def brought(array: Any, device: str) -> Any:
         made = array.copy()
         cupy.cuda.get_current_stream().synchronize()
     return made
+
+
+def beside(array: Any, like: Any) -> Any:
+    """An array of NumPy or CuPy, on the device of another one."""
+    return brought(array, place_of(like)) if is_on_gpu(array) or is_on_gpu(like) else array
 
 
 def stacked_on_gpu(arrays: Sequence[Any]) -> Any:

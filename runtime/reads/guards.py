@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tenon.dialects.support.plain_arrays import copied, is_on_gpu
+from tenon.dialects.support.plain_arrays import copied, is_on_gpu, on_gpu_viewed
 from tenon.runtime.call.entry_words import Guard
 from tenon.runtime.call.layout import Load, Test
 from tenon.runtime.reads.places import GONE, MISSING, Place, made_of
@@ -111,14 +111,18 @@ class Guards:
         """Have the arrays on a GPU that a function may read with the elements that they have now, but for those that
         are `inputs` of the program. Where an input is none of these, nor a view of one, it was computed while the
         function was traced, from any of them."""
-        of, found = self._names.of, reads.on_gpu
+        of = self._names.of
+        found = [(place, array, on_gpu_viewed(detached(array))) for place, array in reads.on_gpu.values()]
+        seen = {id(view) for _, _, view in found}
         known = [a for a in inputs if is_on_gpu(a)]
-        is_plain = all(id(array) in found or id(getattr(array, "base", None)) in found for array in known)
+        is_plain = all(id(array) in seen or id(getattr(array, "base", None)) in seen for array in known)
         own = {id(array) for array in known} if is_plain else set[int]()
-        for number, (place, array) in found.items():
-            if number not in own:
-                read, name = (of(array), "an array") if place is None else (self._names.read(place), place.name)
-                self.add(name, f"{of(same_on_gpu)}({read}, {of(copied(array))})", None)
+        for place, array, view in found:
+            read, name = (of(array), "an array") if place is None else (self._names.read(place), place.name)
+            if id(view) not in own:
+                self.add(name, f"{of(same_on_gpu)}({read}, {of(copied(view))})", None)
+            elif view is not array:
+                self.add(name, f"{of(on_gpu_viewed)}({read}) is {of(view)}", None)
 
     def finish(self) -> None:
         """Make one function of all checks."""
@@ -232,9 +236,17 @@ def same_array(now: Any, before: np.ndarray[Any, Any]) -> bool:
     return bool(np.array_equal(now.view(bits), before.view(bits)))
 
 
+def detached(array: Any) -> Any:
+    """An array of which one may ask where it is: of one of PyTorch's whose gradient is recorded, what it holds."""
+    return array.detach() if getattr(array, "requires_grad", False) is True else array
+
+
 def same_on_gpu(now: Any, before: Any) -> bool:
     """Whether an array on a GPU has the elements that it had, bit by bit; waits for the GPU."""
-    if not is_on_gpu(now) or now.dtype != before.dtype or now.shape != before.shape:
+    if not is_on_gpu(now):
+        return False
+    now = on_gpu_viewed(detached(now))
+    if now.dtype != before.dtype or now.shape != before.shape:
         return False
     bits = _BITS.get(now.itemsize)
     if bits is None or now.device.id != before.device.id:

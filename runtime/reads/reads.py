@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from tenon.dialects.support.plain_arrays import is_cupy, is_stored
+from tenon.dialects.support.plain_arrays import is_on_gpu, is_stored
 from tenon.runtime.arguments.tree import Structure, is_node
 from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.reads.code import asked_of, asked_of_self, slots_of, texts_of
@@ -63,7 +63,7 @@ class Reads:
         self.arrays: list[tuple[Place | None, np.ndarray[Any, Any]]] = []
         """Arrays of NumPy whose elements count as they were, in places or in what cannot be another."""
         self.on_gpu: dict[int, tuple[Place | None, Any]] = {}
-        """Arrays of CuPy, by identity, each in a place."""
+        """Arrays on a GPU, by identity, each in a place."""
         self.lengths: list[tuple[Any, int]] = []
         self.keys: list[tuple[dict[Any, Any], tuple[Any, ...]]] = []
         """Dicts, and their keys in order."""
@@ -191,7 +191,7 @@ class Reads:
                 self.constants.append((place, value))
         elif isinstance(value, np.ndarray):
             self.arrays.append((place, value))
-        elif is_cupy(value):
+        elif is_on_gpu(value):
             self.on_gpu.setdefault(id(value), (place, value))
             if place is not None:
                 self.identities.append((place, value))

@@ -26,7 +26,7 @@ from tenon.dialects.families import ScatterOp
 from tenon.dialects.ops.control.debug import check_gradients_if
 from tenon.dialects.support.frozen_arguments import freeze
 from tenon.dialects.support.location import at_line, line_location
-from tenon.dialects.support.plain_arrays import copied, is_on_gpu
+from tenon.dialects.support.plain_arrays import copied, is_on_gpu, on_gpu_viewed
 from tenon.dialects.support.user_traceback import (
     show_all_frames_if,
     show_user_frames_at_the_end,
@@ -245,8 +245,8 @@ def _data(leaf: Any, name: str) -> Any:
     if hasattr(type(leaf), "__tenon_value__"):
         return leaf
     if is_on_gpu(leaf):
-        stored_type(leaf, name)
-        return leaf
+        stored_type(view := on_gpu_viewed(leaf), name)
+        return view
     return as_array(leaf, name)
 
 

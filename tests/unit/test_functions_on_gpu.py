@@ -189,16 +189,50 @@ def test_what_is_computed_of_an_array_while_tracing_is_guarded() -> None:
 
 
 def test_arrays_of_other_libraries_around_a_function() -> None:
+    """They are inputs, where they are at each call; one whose gradient PyTorch records raises when it is asked."""
     cupy = sys.modules["cupy"]
 
     class Other:
         """An array on a GPU that is none of CuPy's."""
 
-        __cuda_array_interface__ = cupy.asarray(floats(3)).__cuda_array_interface__
         shape = (3,)
 
-    other, x = Other(), cupy.asarray(floats(3))
-    np.testing.assert_allclose(tenon.jit(lambda x: x * other.shape[0])(x).get(), 3 * floats(3))
+        def __init__(self, held: Any, *, requires_grad: bool = False) -> None:
+            self.held, self.requires_grad = held, requires_grad
+
+        @property
+        def __cuda_array_interface__(self) -> Any:
+            if self.requires_grad:
+                raise RuntimeError("Can't get __cuda_array_interface__ on a Variable that requires grad")
+            return self.held.__cuda_array_interface__
+
+        def detach(self) -> Any:
+            return Other(self.held)
+
+    held, x, traces = cupy.asarray(floats(3, seed=1)), cupy.asarray(floats(3)), list[int]()
+    others: dict[str, Any] = {
+        "w": Other(held),
+        "b": held,
+        "recorded": Other(cupy.asarray(floats(3)), requires_grad=True),
+    }
+
+    def function(x: Any) -> Any:
+        traces.append(1)
+        return tenon.tanh(x * others["w"]) + tenon.multiply(others["b"], others["w"]) * others["recorded"].shape[0]
+
+    for call, count in ((tenon.jit(function), 2), (tenon.trace(function), 4)):  # in a trace, appending is an effect
+        traces.clear()
+        for number in range(4):
+            w, b = others["w"].held.get(), others["b"].get()
+            found = tenon.tensor(call(x), device="cpu")
+            np.testing.assert_allclose(found, np.tanh(floats(3) * w) + 3 * b * w, rtol=1e-5)
+            others["w"].held[0:1] = float(number)
+            if number == 2:
+                others["w"].held = cupy.asarray(floats(3, seed=number))  # in other memory, as PyTorch's `x.data = y`
+        assert len(traces) == count
+        others["w"] = Other(held)
+    with pytest.raises(TypeError, match=r"a Other cannot be read: Can't get .* requires grad"):
+        tenon.jit(lambda x: x * others["recorded"])(x)
 
 
 def test_gradients_of_programs_that_read_arrays_on_a_gpu(tmp_path: Path) -> None:
