@@ -18,6 +18,7 @@ from tenon.eager.modes import TRACING, no_grad
 from tenon.eager.tensor import Tensor
 from tenon.optim.base import Optimizer, trainable, with_values
 from tenon.optim.stepping import Steps, chosen_of
+from tenon.runtime.cuda.arrays import beside
 
 
 def unscaled(gradients: Any, scale: Any) -> tuple[Any, Any]:
@@ -27,6 +28,21 @@ def unscaled(gradients: Any, scale: Any) -> tuple[Any, Any]:
     made = {path: tenon.multiply(value, inverse).astype(value.dtype) for path, value in values.items()}
     finite = reduce(tenon.logical_and, [tenon.all(tenon.isfinite(value)) for value in values.values()])
     return with_values(gradients, made), finite
+
+
+def followed(finite: Any, state: dict[str, Any], settings: tuple[float, float, int]) -> dict[str, Any]:
+    """The state of a scaler after a step whose gradients were finite, or not; `settings` are what the scale grows by,
+    what it shrinks by, and after how many finite steps it grows."""
+    growth_factor, backoff_factor, growth_interval = settings
+    count = tenon.select(finite, state["count"] + 1, 0)
+    grows = count >= growth_interval
+    scale = state["scale"]
+    grown = scale * growth_factor
+    larger = tenon.select(tenon.logical_and(grows, tenon.isfinite(grown)), grown, scale)
+    return {
+        "scale": tenon.select(finite, larger, scale * backoff_factor),
+        "count": tenon.select(grows, 0, count).astype(np.int32),
+    }
 
 
 class GradScaler:
@@ -117,18 +133,11 @@ class GradScaler:
         gradients, finite = unscaled(gradients, state["scale"])
         stepped = optimizer.update(params, gradients, optimizer_state, lr)
         params, optimizer_state = chosen_of(finite, stepped, (params, optimizer_state))
-        return params, optimizer_state, self._after(finite, state)
+        return params, optimizer_state, followed(finite, state, self._settings)
 
-    def _after(self, finite: Any, state: dict[str, Any]) -> dict[str, Any]:
-        count = tenon.select(finite, state["count"] + 1, 0)
-        grows = count >= self.growth_interval
-        scale = state["scale"]
-        grown = scale * self.growth_factor
-        larger = tenon.select(tenon.logical_and(grows, tenon.isfinite(grown)), grown, scale)
-        return {
-            "scale": tenon.select(finite, larger, scale * self.backoff_factor),
-            "count": tenon.select(grows, 0, count).astype(np.int32),
-        }
+    @property
+    def _settings(self) -> tuple[float, float, int]:
+        return self.growth_factor, self.backoff_factor, self.growth_interval
 
     # --- with tensors -----------------------------------------------------------------------------
 
@@ -157,15 +166,16 @@ class GradScaler:
         """After how many finite steps the scale grows."""
         return self.growth_interval
 
-    def _here(self) -> dict[str, Any]:
-        """The state; where nothing is traced on the host, as a traced step leaves it where that ran."""
+    def _beside(self, given: Any) -> dict[str, Any]:
+        """The state, on the device of a loss or a gradient; in a trace it was brought there before."""
         if TRACING.session is None:
-            self._state.update({name: on_host(value) for name, value in self._state.items()})
+            held = elements_of(given)
+            self._state.update({name: beside(value, held) for name, value in self._state.items()})
         return self._state
 
     def scale(self, loss: Any) -> Any:
         """The loss times the scale, in f32."""
-        return self.scaled(loss, self._here())
+        return self.scaled(loss, self._beside(loss))
 
     def unscale_(self, steps: Steps) -> None:
         """Divide the gradients of the parameters of `steps` by the scale; `RuntimeError` if they were already."""
@@ -178,7 +188,7 @@ class GradScaler:
             raise ValueError("unscale_: no parameter has a gradient; call backward() first")
         with no_grad():
             slopes = {str(number): tensor.grad for number, tensor in enumerate(tensors)}
-            made, finite = _UNSCALED(slopes, self._here()["scale"])
+            made, finite = _UNSCALED(slopes, self._beside(tensors[0].grad)["scale"])
             for tensor, gradient in zip(tensors, made.values(), strict=True):
                 replace(tensor.grad, gradient, "unscale_")
         self._found[id(steps)] = bool(finite) if TRACING.session is None else finite
@@ -207,11 +217,12 @@ class GradScaler:
             return
         if not self._found:
             raise RuntimeError("GradScaler: update() is called before step()")
-        found = [value if isinstance(value, Tensor) else np.asarray(value) for value in self._found.values()]
-        after = self._after(reduce(tenon.logical_and, found), self._here())
+        found = [*self._found.values()]
         if TRACING.session is None:
-            after = {name: np.asarray(on_host(elements_of(value))) for name, value in after.items()}
-        self._state.update({n: value._array if isinstance(value, Tensor) else value for n, value in after.items()})
+            after = _FOLLOWED(all(found), self._state, self._settings)
+        else:
+            after = followed(reduce(tenon.logical_and, found), self._state, self._settings)
+        self._state.update({name: elements_of(value) for name, value in after.items()})
         self._found.clear()
         self._stepped.clear()
 
@@ -228,5 +239,6 @@ class GradScaler:
 
 
 _UNSCALED = tenon.jit(unscaled)
+_FOLLOWED = tenon.jit(followed, static=("finite", "settings"))
 
 __all__ = ["GradScaler", "unscaled"]

@@ -14,7 +14,7 @@ import numpy as np
 
 import tenon
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import is_on_gpu, on_host
+from tenon.dialects.support.plain_arrays import on_host
 from tenon.dialects.support.states import check_state
 from tenon.eager.changes import replace as replace_elements
 from tenon.eager.changes import restorer
@@ -22,7 +22,7 @@ from tenon.eager.modes import TRACING, enable_grad, no_grad
 from tenon.eager.tensor import Tensor
 from tenon.nn.utils.gradients import tensors_in
 from tenon.runtime.arguments.tree import flatten, unflatten
-from tenon.runtime.cuda.arrays import brought, place_of
+from tenon.runtime.cuda.arrays import beside
 from tenon.runtime.jit import JitFunction, jit
 
 
@@ -278,18 +278,11 @@ def _beside(state: Any, own: dict[str, Any]) -> dict[str, Any]:
         return state
     first = next(iter(own.values()))
     return {
-        key: {name: _where(array, own[name]) for name, array in value.items()}
+        key: {name: beside(array, own[name]) for name, array in value.items()}
         if isinstance(value, dict)
-        else _where(value, first)
+        else beside(value, first)
         for key, value in state.items()
     }
-
-
-def _where(array: Any, like: Any) -> Any:
-    """An array, on the device of another one."""
-    if not (is_on_gpu(array) or is_on_gpu(like)):
-        return array
-    return brought(array, place_of(like))
 
 
 def _flat(state: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -25,7 +25,7 @@ from tenon.eager.tape import Call
 from tenon.eager.tensor import UsedGradient
 from tenon.runtime.arguments.arguments import WideFloat
 from tenon.runtime.arguments.tree import flatten, paths
-from tenon.runtime.cuda.arrays import as_data
+from tenon.runtime.cuda.arrays import as_data, brought, place_of
 from tenon.runtime.cuda.names import kind_of
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.python_state import collection_paused
@@ -56,6 +56,7 @@ class Program:
         self.held: list[Any] = []
         """What keeps the identities of arguments."""
         self.used = UsedGradient(name)
+        _bring_states(reads, leaves)
         self.inputs = _inputs(reads, leaves)
         session = Session(name, reads, self.inputs)
         self.device = kind_of(session.device)
@@ -227,6 +228,22 @@ class Program:
 
             self._cross = Call(self.name, (self.name, object()), results)
         return self._cross
+
+
+def _bring_states(reads: TensorReads, leaves: Sequence[Any]) -> None:
+    """Bring arrays in the state of Tenon's own objects, such as the scale of a loss, to where tensors are: a program
+    leaves them there, so that its first call is like all others."""
+    tensors = [*leaves, *[tensor for tensor, _ in reads.tensors.values()], *[tensor for _, tensor in reads.replaced]]
+    places = {place_of(tensor._array) for tensor in tensors if isinstance(tensor, Stored)}
+    device = next(iter(sorted(places - {"cpu"} or places)), None)
+    if device is None:
+        return
+    for number, (place, value, is_value) in enumerate(reads.data):
+        holder = reads.states.get(id(place.container))
+        if holder is not None and is_stored(value) and not place.path and place_of(value) != device:
+            made = holder.before[place.key] = brought(value, device)
+            place.set(made)
+            reads.data[number] = place, made, is_value
 
 
 def _inputs(reads: TensorReads, leaves: Sequence[Any]) -> list[Input]:

@@ -60,12 +60,14 @@ def test_states_are_where_parameters_are(rule: Any) -> None:
 def test_a_traced_step_is_compiled_once(capsys: pytest.CaptureFixture[str]) -> None:
     model = nn.Linear(3, 2, seed=0).to("cuda").requires_grad_()
     steps, traces = optim.AdamW(lr=0.05).over(model.parameters()), list[int]()
+    scaler = optim.GradScaler(8.0)
 
     def step(x: Any) -> None:
         traces.append(1)
         steps.zero_grad()
-        (model(x) ** 2).sum().backward()
-        steps.step()
+        scaler.scale((model(x) ** 2).sum()).backward()
+        scaler.step(steps)
+        scaler.update()
 
     traced, x = tenon.trace(step), tenon.tensor(floats(4, 3), device="cuda")
     with tenon.knobs.override(log_compiles=True, cache=False):
@@ -79,3 +81,8 @@ def test_a_traced_step_is_compiled_once(capsys: pytest.CaptureFixture[str]) -> N
     steps.load_state_dict(state)
     traced(x)
     assert steps.state_dict()["state"][0]["step"] == 4
+    count = len(traces)
+    step(x)
+    scaler.load_state_dict(scaler.state_dict())  # on the host
+    traced(x)
+    assert len(traces) == count + 2
