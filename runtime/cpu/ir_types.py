@@ -14,12 +14,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type of values: `text` as LLVM writes it, its bytes, and for pointers `to` what they point."""
+    """A type of values: `text` as LLVM writes it, its bytes, for pointers `to` what they point, and for vectors what
+    they are `of`."""
 
     text: str
     size: int = 0
     is_signed: bool = True
     to: Content | None = None
+    of: Type | None = None
 
     @property
     def alignment(self) -> int:
@@ -27,7 +29,7 @@ class Type:
 
     @property
     def is_float(self) -> bool:
-        return self.text in ("float", "double")
+        return (self.of or self).text in ("float", "double")
 
 
 VOID, I1 = Type("void"), Type("i1", 1, False)
@@ -94,6 +96,11 @@ Content: TypeAlias = Type | Struct | Signature
 def pointer(to: Content) -> Type:
     """The type of the addresses of `to`."""
     return Type("ptr", 8, False, to)
+
+
+def vector(count: int, of: Type) -> Type:
+    """The type of vectors of so many numbers."""
+    return Type(f"<{count} x {of.text}>", max(count * of.size // (8 if of is I1 else 1), 1), of.is_signed, of=of)
 
 
 def function_type(result: Type, *parameters: Type) -> Type:

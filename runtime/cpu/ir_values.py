@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tenon.runtime.cpu.ir_types import I1, I64, VOID, Signature, Struct, Type, pointer
+from tenon.runtime.cpu.ir_types import I1, I64, VOID, Signature, Struct, Type, pointer, vector
 
 Operand: TypeAlias = "Value | int | float | None"
 """What instructions take: a value, a number, or `None` for the null pointer."""
@@ -63,7 +63,8 @@ class Writer:
             raise TypeError(f"{given} is given where {kind.text} is expected")
         if given is None:
             return "null"
-        return f"0x{struct.pack('>d', given).hex()}" if kind.is_float else str(int(given))
+        number = f"0x{struct.pack('>d', given).hex()}" if kind.is_float else str(int(given))
+        return f"splat ({kind.of.text} {number})" if kind.of else number
 
     def called(self, name: str, signature: Signature, arguments: tuple[Operand, ...]) -> Value:
         """Write a call."""
@@ -102,6 +103,15 @@ class Value:
         text = f"{operation} {self.kind.text} {self.read()}, {self.code.operand(other, self.kind)}"
         return self.code.made(kind or self.kind, text)
 
+    def _compared(self, floats: str, integers: str, other: Operand) -> Value:
+        """Whether a comparison holds, in each lane of a vector."""
+        of = self.kind.of
+        truth = I1 if of is None else vector(self.kind.size // of.size, I1)
+        return self._with(f"fcmp {floats}" if self.kind.is_float else f"icmp {integers}", other, truth)
+
+    def _ordered(self, how: str, other: Operand) -> Value:
+        return self._compared(f"o{how}", f"{'s' if self.kind.is_signed else 'u'}{how}", other)
+
     def __add__(self, other: Operand) -> Value:
         return self._with("fadd" if self.kind.is_float else "add", other)
 
@@ -136,25 +146,27 @@ class Value:
     def __invert__(self) -> Value:
         return self._with("xor", -1)
 
+    def __truediv__(self, other: Operand) -> Value:
+        """Of floats."""
+        return self._with("fdiv", other)
+
     def __eq__(self, other: Operand) -> Value:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return self._with("fcmp oeq" if self.kind.is_float else "icmp eq", other, I1)
+        return self._compared("oeq", "eq", other)
 
     def __ne__(self, other: Operand) -> Value:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return self._with("fcmp une" if self.kind.is_float else "icmp ne", other, I1)
+        return self._compared("une", "ne", other)
 
     def __lt__(self, other: Operand) -> Value:
-        return self._with(
-            "fcmp olt" if self.kind.is_float else "icmp slt" if self.kind.is_signed else "icmp ult", other, I1
-        )
+        return self._ordered("lt", other)
 
     def __le__(self, other: Operand) -> Value:
-        return self._with("icmp sle" if self.kind.is_signed else "icmp ule", other, I1)
+        return self._ordered("le", other)
 
     def __gt__(self, other: Operand) -> Value:
-        return self._with("icmp sgt" if self.kind.is_signed else "icmp ugt", other, I1)
+        return self._ordered("gt", other)
 
     def __ge__(self, other: Operand) -> Value:
-        return self._with("icmp sge" if self.kind.is_signed else "icmp uge", other, I1)
+        return self._ordered("ge", other)
 
     @property
     def is_null(self) -> Value:

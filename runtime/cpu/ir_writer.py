@@ -143,10 +143,10 @@ class Module(Writer):
         return Value(self, kind, self.operand(number, kind))
 
     def select(self, condition: Value, first: Value, second: Operand) -> Value:
-        """The first if the condition holds, else the second; both are computed."""
-        kind = first.kind.text
+        """The first if the condition holds, else the second, in each lane of vectors; both are computed."""
+        kind, truth = first.kind.text, condition.kind if condition.kind.of else I1
         given = f"{kind} {first.read()}, {kind} {self.operand(second, first.kind)}"
-        return self.made(first.kind, f"select i1 {self.operand(condition, I1)}, {given}")
+        return self.made(first.kind, f"select {truth.text} {self.operand(condition, truth)}, {given}")
 
     def local(self, kind: Type, *initial: Operand) -> Local:
         """A new variable of the function, with or without a value."""

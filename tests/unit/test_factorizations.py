@@ -287,6 +287,60 @@ def test_triangles_are_substituted_with_and_without_lapack(upper: bool) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12 * np.abs(wanted).max())
 
 
+SMALL_ONES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "inv": (linalg.inv, np.linalg.inv),
+    "solve": (lambda x: linalg.solve(x, x[..., :2]), lambda x: np.linalg.solve(x, x[..., :2])),
+    "slogdet": (linalg.slogdet, np.linalg.slogdet),
+    "cholesky": (
+        lambda x: linalg.cholesky(x @ x.swapaxes(-1, -2), upper=True),
+        lambda x: np.linalg.cholesky(x @ x.swapaxes(-1, -2), upper=True),
+    ),
+    "qr": (lambda x: linalg.qr(x[..., :-1], mode="complete"), lambda x: np.linalg.qr(x[..., :-1], mode="complete")),
+    "lower": (
+        lambda x: linalg.solve_triangular(x, x, lower=True),
+        lambda x: np.linalg.solve(np.tril(x), x),
+    ),
+    "upper, unit": (
+        lambda x: linalg.solve_triangular(x, x, upper=True, unitriangular=True),
+        lambda x: np.linalg.solve(np.triu(x, 1) + np.eye(x.shape[-1]), x),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_ONES)
+def test_small_matrices_of_a_stack_are_what_defines_them(name: str) -> None:
+    found, wanted = SMALL_ONES[name]
+    for count, n in ((9, 2), (11, 3), (8, 7)):
+        x = RANDOM.normal(size=(count, n, n))
+        x[::2] += 3 * np.eye(n)  # some exchange rows, and some do not
+        for dtype, scale in ((np.float64, 1e-9), (np.float32, 1e-4)):
+            results, expected = found(x.astype(dtype)), wanted(x)
+            for part, whole in zip(results, expected, strict=True):
+                np.testing.assert_allclose(part, whole, rtol=scale, atol=scale * (1 + np.abs(whole).max()))
+
+
+def test_small_matrices_of_a_stack_are_computed_without_lapack() -> None:
+    module, calls = lapack_functions(64, 64), list[int]()
+    called = ctypes.CFUNCTYPE(None)(lambda: calls.append(1))
+    address = ctypes.cast(called, ctypes.c_void_p).value or 0
+    module.text()
+    code = load_native("lapack that is counted", module.text, module.exports, dict.fromkeys(module.needed, address))
+    function = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, *[ctypes.c_int64] * 2)(code.entry("tenon_inv"))
+    for count, n, is_side_by_side in ((9, 3, True), (1, 3, False), (9, 40, False)):
+        x = RANDOM.normal(size=(count, n, n))
+        found = np.empty_like(x)
+        calls.clear()
+        is_done = function((ctypes.c_void_p * 2)(x.ctypes.data, found.ctypes.data), count, n)
+        assert bool(calls) != is_side_by_side
+        if is_side_by_side:
+            assert is_done
+            np.testing.assert_allclose(found, np.linalg.inv(x), **STRICT)
+    x[:, :] = np.ones((40, 40))
+    calls.clear()
+    function((ctypes.c_void_p * 2)(x.ctypes.data, found.ctypes.data), 9, 3)
+    assert calls  # one that is singular is LAPACK's to refuse
+
+
 @pytest.mark.parametrize("name", ["svd", "eigh", "qr"])
 def test_a_workspace_that_there_is_no_memory_for_is_not_used(name: str) -> None:
     module, there = lapack_functions(32, 64), None

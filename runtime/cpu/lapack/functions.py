@@ -6,6 +6,7 @@ from math import inf
 
 from tenon.runtime.cpu.ir_types import F64, I8, I64, PTR, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
+from tenon.runtime.cpu.lapack import small
 from tenon.runtime.cpu.lapack.stacks import ASKED, Stacks
 
 
@@ -46,9 +47,11 @@ def _solving(code: Stacks) -> None:
         return info
 
     code.stacked(
-        *("solve", ("n", "k"), lambda n, k: (n * n, n * k), lambda n, k: (n * k,), lambda n, k: n * (n + k + 1)), solve
+        *("solve", ("n", "k"), lambda n, k: (n * n, n * k), lambda n, k: (n * k,), lambda n, k: n * (n + k + 1)),
+        solve,
+        small.solve,
     )
-    code.stacked("inv", ("n",), _square, _square, lambda n: n * (n * 2 + 1), invert)
+    code.stacked("inv", ("n",), _square, _square, lambda n: n * (n * 2 + 1), invert, small.invert)
 
 
 def _triangles(code: Stacks) -> None:
@@ -64,9 +67,14 @@ def _triangles(code: Stacks) -> None:
         code.blas("trsm", "R", triangle, "N", diagonal, k, n, 1.0, a, n, x, k)
         return is_singular
 
-    sizes = ("n", "k", "upper", "unit")
     code.stacked(
-        "solve_triangle", sizes, lambda n, k, **_: (n * n, n * k), lambda n, k, **_: (n * k,), lambda **_: 0, solve
+        "solve_triangle",
+        ("n", "k", "upper", "unit"),
+        lambda n, k, **_: (n * n, n * k),
+        lambda n, k, **_: (n * k,),
+        lambda **_: 0,
+        solve,
+        small.solve_triangle,
     )
 
 
@@ -79,7 +87,7 @@ def _cholesky(code: Stacks) -> None:
             result[i * n + j] = code.select(is_inside, room[j * n + i], code.number(F64, 0.0))
         return info
 
-    code.stacked("cholesky", ("n", "upper"), _square, _square, lambda n, upper: n * n, factor)
+    code.stacked("cholesky", ("n", "upper"), _square, _square, lambda n, upper: n * n, factor, small.cholesky)
 
 
 def _determinants(code: Stacks) -> None:
@@ -100,7 +108,7 @@ def _determinants(code: Stacks) -> None:
         magnitude[0] = code.select(info != 0, code.number(F64, -inf), total).to(F64)
         return 0
 
-    code.stacked("slogdet", ("n",), _square, lambda n: (1, 1), lambda n: n * (n + 1), determinant)
+    code.stacked("slogdet", ("n",), _square, lambda n: (1, 1), lambda n: n * (n + 1), determinant, small.slogdet)
 
 
 def _spectral(code: Stacks) -> None:
@@ -189,4 +197,5 @@ def _orthogonal(code: Stacks) -> None:
         lambda m, n, columns: (m * columns, columns * n),
         lambda m, n, columns: n * (m + 1) + m * columns,
         decompose,
+        small.qr,
     )

@@ -13,13 +13,17 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tenon.passes.machine import GENERIC
 from tenon.runtime.cpu.ir_types import F32, F64, I1, I8, I32, I64, PTR, VOID, Type, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.ir_writer import Module
+from tenon.runtime.cpu.lapack.lanes import COUNT, REALS, for_each_group, gathered, scattered
 
-REALS = pointer(F64)
+_MATRICES = pointer(F64)
 ASKED = -1
 """The length of a workspace with which LAPACK is asked how long it should be."""
+_MOST_VECTORS = GENERIC.l1 // REALS.size
+"""Of how many elements the operands and results of a matrix may be to be computed beside others."""
 _NO_ROOM = 1 << 40
 """In the place of LAPACK's `info` where there is no memory for a workspace."""
 
@@ -36,7 +40,7 @@ class Stacks(Module):
         self._allocate, self._free = self.external("malloc", PTR, I64), self.external("free", VOID, PTR)
 
         # `target` (columns, rows) is `source` (rows, columns) transposed.
-        @self.function(target=REALS, source=REALS, rows=I64, columns=I64)
+        @self.function(target=_MATRICES, source=_MATRICES, rows=I64, columns=I64)
         def turned(target: Value, source: Value, rows: Value, columns: Value) -> None:
             with self.each(rows) as i, self.each(columns) as j:
                 target[j * rows + i] = source[i * columns + j]
@@ -44,7 +48,7 @@ class Stacks(Module):
         self.turned = turned
 
         # `target` (n, n) is the symmetric part of `source`.
-        @self.function(target=REALS, source=REALS, n=I64)
+        @self.function(target=_MATRICES, source=_MATRICES, n=I64)
         def symmetric(target: Value, source: Value, n: Value) -> None:
             with self.each(n) as i, self.each(n) as j:
                 total = source[i * n + j] + source[j * n + i]
@@ -60,16 +64,22 @@ class Stacks(Module):
         results: Callable[..., Sequence[Value | int]],
         scratch: Callable[..., Value | int],
         step: Callable[..., Operand],
+        lanes: Callable[..., Operand] | None = None,
     ) -> None:
         """Define a function of stacks. Of its sizes follow the numbers of elements that each operand and each result
         has for a matrix, and how many to have room for besides; `step(room, *arrays, **sizes)` is done for each matrix
-        and gives LAPACK's `info`, which is 0 if all is well."""
+        and gives LAPACK's `info`, which is 0 if all is well. `lanes(*arrays, **sizes)` does it first for several small
+        ones side by side."""
 
         def body(arrays: Value, stacks: Value, **given: Value) -> Operand:
             taken, made = operands(**given), results(**given)
-            counts, first_result = [*taken, *made], len(taken)
+            counts, first_result = [self.number(I64, 0) + count for count in (*taken, *made)], len(taken)
+            if lanes is not None:
+                whole = functools.reduce(operator.add, counts)
+                with self.if_((stacks >= COUNT) & (whole <= _MOST_VECTORS)):
+                    self.return_if(self._side_by_side(arrays, stacks, counts, first_result, lanes, given), 1)
             room = self.workspace(scratch(**given))
-            wide = [arrays[i].to(REALS) if self.stored is F64 else self.workspace(n) for i, n in enumerate(counts)]
+            wide = [arrays[i].to(_MATRICES) if self.stored is F64 else self.workspace(n) for i, n in enumerate(counts)]
             own = [room, *(wide if self.stored is F32 else ())]
             is_done = self.local(I1, self.all_there(own))
             with self.if_(is_done.to(I1)), self.each(stacks) as stack:
@@ -93,6 +103,35 @@ class Stacks(Module):
 
         body.__name__ = f"tenon_{name}"
         self.function(I1, arrays=pointer(PTR), stacks=I64, **dict.fromkeys(sizes, I64))(body)
+
+    def _side_by_side(
+        self,
+        arrays: Value,
+        stacks: Value,
+        counts: Sequence[Value],
+        first_result: int,
+        lanes: Callable[..., Operand],
+        given: dict[str, Value],
+    ) -> Value:
+        """Do it for groups of matrices, each as wide as a vector; whether all are done."""
+        room, parts = self.array(REALS, _MOST_VECTORS, align=REALS.size), list[Value]()
+        for count in counts:
+            parts.append(room)
+            room = room.at(count)
+        is_done = self.local(I1, 1)
+
+        def group(first: Value) -> None:
+            stored = [arrays[i].to(pointer(self.stored)).at(first * count) for i, count in enumerate(counts)]
+            for target, source, count in zip(parts[:first_result], stored, counts, strict=False):
+                gathered(self, target, source, count)
+            info = lanes(self, *parts, **given)
+            is_done.set(self.made(I1, f"icmp eq i64 {self.operand(info, I64)}, 0"))
+            self.break_if(~is_done)
+            for i in range(first_result, len(counts)):
+                scattered(self, stored[i], parts[i], counts[i])
+
+        for_each_group(self, stacks, group)
+        return is_done
 
     def lapack(self, name: str, *arguments: Operand | str) -> Value:
         """Call a function of LAPACK, whose last argument is `info`, which is given back. Integers are passed by their
@@ -150,7 +189,7 @@ class Stacks(Module):
 
     def workspace(self, reals: Value | int) -> Value:
         """Room for so many reals, and at least for one; null where there is no memory."""
-        return self._allocate((self.number(I64, 1) + reals) * F64.size).to(REALS)
+        return self._allocate((self.number(I64, 1) + reals) * F64.size).to(_MATRICES)
 
     def release(self, room: Value) -> None:
         """Give room back, if there was any."""
