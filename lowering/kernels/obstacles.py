@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.float_remainder import RemFOp
+from tenon.lowering.kernels.scans import scan_of
 from tenon.lowering.kernels.statement import (
     Access,
     LoopKind,
@@ -109,6 +110,9 @@ def vector_obstacle(
         for accumulator in () if statement.selection(loop) else statement.accumulators:
             if combining_monoid(statement.body, accumulator) is None:
                 return "an output is not combined by one associative op"
+    elif is_scanned(statement, loop):
+        if across is not None or packed:
+            return "a scan goes along it, which has neither rows beside it nor panels"
     elif any(o.stride(loop) is not Stride.UNIT and o not in (*in_rows, *turned) for o in statement.outputs):
         return "an output does not advance along it"
     written = {root_of(output.buffer): output.subscripts for output in statement.outputs}
@@ -117,13 +121,28 @@ def vector_obstacle(
     return _body_obstacle(statement, loop)
 
 
+@once
+def is_scanned(statement: Statement, loop: int) -> bool:
+    """Whether `loop` is what a scan goes along, whose lanes can be combined with those before them."""
+    if statement.kinds[loop] is not LoopKind.SEQUENTIAL or statement.divides_integers():
+        return False
+    scan = scan_of(statement)
+    if scan is None or scan.loop != loop or len({*scan.elements}) < len(scan.elements):
+        return False
+    results = [statement.outputs[n] for n in scan.results]
+    return all(
+        access.stride(loop) is Stride.UNIT or (access.step(loop) == -1 and element_type(access.buffer) != i1)
+        for access in results
+    )
+
+
 def _body_obstacle(statement: Statement, loop: int) -> str | None:
     varying: set[SSAValue] = {
         argument
         for argument, access in zip(statement.body.args, statement.accesses, strict=True)
         if access.stride(loop) is not Stride.INVARIANT
     }
-    if statement.kinds[loop] is LoopKind.REDUCTION:
+    if statement.kinds[loop] is LoopKind.REDUCTION or is_scanned(statement, loop):
         varying.update(statement.accumulators)
     can_gather = _can_gather(statement, loop)
     for op in statement.body.ops:

@@ -1,5 +1,6 @@
 """The loop nest of one statement, scalar or tiled as its schedule says: lanes write different elements
-(`separate_lanes`), or are combined into one (`combined_lanes`, `argument_reduction`)."""
+(`separate_lanes`), or are combined into one (`combined_lanes`, `argument_reduction`), or with those before them
+(`scanned_lanes`)."""
 
 from __future__ import annotations
 
@@ -7,12 +8,14 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.ir import SSAValue
 
+from tenon.lowering.kernels.obstacles import is_scanned
 from tenon.lowering.kernels.statement import LoopKind, Statement
 from tenon.lowering.loop_ir.builder import LoopBuilder, Span
 from tenon.lowering.nests.argument_reduction import emit_selected_lanes
 from tenon.lowering.nests.body import Buffer, Panel
 from tenon.lowering.nests.combined_lanes import CombinedLanes
 from tenon.lowering.nests.row_blocks import emit_row_blocks
+from tenon.lowering.nests.scanned_lanes import ScannedLanes
 from tenon.lowering.nests.separate_lanes import SeparateLanes
 from tenon.lowering.nests.statement_loops import StatementLoops
 from tenon.lowering.schedules.schedule_attribute import Schedule
@@ -38,7 +41,9 @@ def emit_statement(
         emit_row_blocks(builder, statement, schedule, spans, emit_part, buffers)
         return
     vector = None if schedule is None else schedule.vector
-    if vector is None or statement.kinds[vector] is not LoopKind.REDUCTION:
+    if schedule is not None and vector is not None and is_scanned(statement, vector):
+        ScannedLanes(builder, statement, schedule, spans, buffers, panels).emit()
+    elif vector is None or statement.kinds[vector] is not LoopKind.REDUCTION:
         SeparateLanes(builder, statement, schedule, spans, buffers, panels).emit()
     elif (selection := statement.selection(vector)) is None:
         CombinedLanes(builder, statement, schedule, spans, buffers, panels).emit()

@@ -19,7 +19,6 @@ from tenon.lowering.kernels.footprint import in_pieces, next_row
 from tenon.lowering.kernels.intermediates import reads_padding
 from tenon.lowering.kernels.statement import Access
 from tenon.lowering.nests.body import Lanes, Point, Reads
-from tenon.lowering.nests.prefetch_tile import fetch_next_rows
 from tenon.lowering.nests.row_tiles import load_across, load_rows, store_across, store_rows
 from tenon.lowering.nests.statement_loops import Range, StatementLoops, Tiles
 
@@ -127,8 +126,8 @@ class SeparateLanes(StatementLoops):
                     results += [self.builder.broadcast(value, lanes.count) for value in new]
                 values = results
             self.fetch_ahead(inner, along, across)
-            if self.schedule.fetch_jam is not None and self.jam is not None and along.lanes.count > 1:
-                fetch_next_rows(self.body, self.statement, self.schedule.fetch_jam, self.jam, across.size, inner)
+            if along.lanes.count > 1:
+                self.fetch_next_rows(inner, across.size)
             return values
 
         taps = self.schedule.taps
@@ -149,6 +148,20 @@ class SeparateLanes(StatementLoops):
                 self.body.prefetch(access, places, along.lanes)
             elif self.vector not in access.loops():
                 self.body.prefetch(access, [later], Lanes(self.jam, across.size))
+
+    def fetch_next_rows(self, point: Point, rows: int) -> None:
+        """Fetch the rows of the next tile that `fetch_jam` asks for: the share of the step of the reduction at `point`.
+
+        The rows of a tile of so many `rows`, which are read element by element, follow each other in memory, and so do
+        those of the next one. Each step fetches as much of these: step 5 of a tile with 8 rows elements 40 to 47. The
+        processor by itself foresees little of it, since it waits for a few accesses to each row, and a row is short.
+        """
+        if self.schedule.fetch_jam is None or self.jam is None:
+            return
+        later = point.moved(self.jam, rows)
+        for loop in self.reductions:
+            later = later.at(loop, later.indices[loop].scaled(rows), later.local[loop].scaled(rows))
+        self.body.prefetch(self.statement.inputs[self.schedule.fetch_jam], [later], Lanes(self.reductions[-1]))
 
     def fetch_across(self, point: Point, along: Tiles, across: Tiles) -> None:
         """Fetch the pieces of rows that the tile at `point` is going to write, each of which ends in another line: the

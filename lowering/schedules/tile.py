@@ -25,7 +25,7 @@ from tenon.dialects.types.size import Size, estimate
 from tenon.lowering.kernels.dot_products import TILE, dot_product
 from tenon.lowering.kernels.footprint import batch_bytes, sharing_rows
 from tenon.lowering.kernels.lane_bits import compute_bits
-from tenon.lowering.kernels.obstacles import lies_across, row_accesses, stored_across, vector_obstacle
+from tenon.lowering.kernels.obstacles import is_scanned, lies_across, row_accesses, stored_across, vector_obstacle
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
 from tenon.lowering.kernels.turn_rows import shuffles
 from tenon.lowering.schedules.packing import column_operands, matrix_tiles, with_columns
@@ -47,6 +47,8 @@ ENOUGH_ROWS = 7
 """Rows to jam, from which on it counts more that what they read lies side by side."""
 STEPPED_COST = 0.5
 """What loading vectors and leaving out some of their elements costs, in iterations."""
+SCAN_COST = 0.5
+"""What it costs to combine the lanes of a vector with others, in iterations of a scan, which wait for each other."""
 TRANSPOSED_COST = 0.1
 """What a shuffle costs, in iterations."""
 ACROSS_COST = 2
@@ -218,7 +220,8 @@ def _lanes_filled(statement: Statement, loop: int, width: int) -> float:
         runs = prod(estimate(statement.extents[r]) for r in statement.loops(LoopKind.REDUCTION) if r != loop)
         horizontal = width.bit_length() / max(runs, 1)
     steps = sum(access.stride(loop) is Stride.STEPPED for access in statement.inputs)
-    return extent / (vectors * (1 + STEPPED_COST * steps) + horizontal)
+    combined = SCAN_COST * (width.bit_length() - 1) if is_scanned(statement, loop) else 0.0
+    return extent / (vectors * (1 + STEPPED_COST * steps + combined) + horizontal)
 
 
 def _prefers(statement: Statement, loop: int, other: int) -> bool:
