@@ -60,17 +60,32 @@ class Oracle:
     """How torch computes: moved by `shift` at kinks, which tells what may differ by where rounding puts a value.
 
     The shift is in units of the largest magnitude of what has the kink. `rounding` is by how much results of gates z
-    and 1 - z are moved: where z is near 1 it is rounded as 1 is, and 1 - z has what is left of its digits.
+    and 1 - z are moved: where z is near 1 it is rounded as 1 is, and 1 - z has what is left of its digits. So is the
+    probability p of what is nearly sure, whose derivatives have 1 - p.
     """
 
     def __init__(self, shift: float = 0.0, rounding: float = 0.0) -> None:
         self.shift, self.has_kinks = shift, False
-        self.rounding, self.has_gates = rounding, False
+        self.rounding, self.takes_from_one = rounding, False
 
     def gated(self, x: Any) -> Any:
         """The result of gates, rounded otherwise."""
-        self.has_gates = True
+        self.takes_from_one = True
         return x + self.rounding
+
+    def slipped(self, x: Any) -> Any:
+        """Nothing, whose derivative is that of `x` times the rounding."""
+        self.takes_from_one = True
+        return self.rounding * (x - x.detach()) if self.rounding else 0.0
+
+    def log_softmax(self, x: Any, axis: int) -> Any:
+        """The logarithms of probabilities that derivatives see rounded otherwise."""
+        return torch.log_softmax(x, axis) - self.slipped(torch.logsumexp(x, axis, keepdim=True))
+
+    def softmax(self, x: Any, axis: int) -> Any:
+        """Such probabilities."""
+        self.takes_from_one = True
+        return self.log_softmax(x, axis).exp() if self.rounding else torch.softmax(x, axis)
 
     def near(self, function: Callable[[Any], Any], x: Any, pattern: Any = 1.0) -> Any:
         """`function(x)`, whose derivative is that of a point nearby."""

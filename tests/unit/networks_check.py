@@ -205,20 +205,21 @@ def _steps(network: Network, function: Callable[..., Any], data: Data) -> list[A
 # --- with torch -------------------------------------------------------------------------------------------------------
 
 
-def _loss_in_torch(network: Network, y: Any, targets: Any) -> Any:
+def _loss_in_torch(network: Network, oracle: Oracle, y: Any, targets: Any) -> Any:
     match network.loss:
         case "mse":
             return F.mse_loss(y, targets)
         case "huber":
             return F.huber_loss(y, targets, delta=0.5)
         case "bce":
-            return F.binary_cross_entropy_with_logits(y, targets)
+            return F.binary_cross_entropy_with_logits(y, targets) + oracle.slipped(F.softplus(y).mean())
         case "kl":
-            return F.kl_div(F.log_softmax(y, -1), targets, reduction="mean")
+            return F.kl_div(oracle.log_softmax(y, -1), targets, reduction="mean")
         case "cross_entropy" | "smoothed" | "ignoring":
             smoothing, ignored = 0.125 * (network.loss == "smoothed"), 0 if network.loss == "ignoring" else -1
-            flat = y.reshape(-1, y.shape[-1])
-            return F.cross_entropy(flat, targets.reshape(-1), label_smoothing=smoothing, ignore_index=ignored)
+            flat, places = y.reshape(-1, y.shape[-1]), targets.reshape(-1)
+            value = F.cross_entropy(flat, places, label_smoothing=smoothing, ignore_index=ignored)
+            return value + oracle.slipped(torch.logsumexp(flat, -1)[places != ignored].mean())
         case _:
             return (y * targets).sum()
 
@@ -239,7 +240,7 @@ def expected_of(network: Network, data: Data, dtype: torch.dtype, oracle: Oracle
         return run_torch(network.layers, oracle, weights, x)
 
     def loss(x: Any, targets: Any) -> Any:
-        return _loss_in_torch(network, forward(x), targets)
+        return _loss_in_torch(network, oracle, forward(x), targets)
 
     flat = leaves(weights)
     match network.mode:
@@ -326,7 +327,7 @@ def expected_with_tolerance(network: Network, data: Data) -> Expected:
         expected_of(network, _disturbed(data, 2 * eps, network.seed + number), torch.float64, plain)
         for number in range(DISTURBED)
     ]
-    if plain.has_gates:
+    if plain.takes_from_one:
         rounded.append(expected_of(network, data, torch.float64, Oracle(rounding=eps)))
     if network.dtype != "f64":
         try:

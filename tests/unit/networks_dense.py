@@ -96,7 +96,13 @@ class Activation(Layer):
 
     def torch(self, oracle: Oracle, w: Tree, x: Any) -> Any:
         _, function, has_kinks = ACTIVATIONS[self.kind]
-        return oracle.near(function, x) if has_kinks else function(x)
+        match self.kind:
+            case "softmax":
+                return oracle.softmax(x, -1)
+            case "log_softmax":
+                return oracle.log_softmax(x, 1)
+            case _:
+                return oracle.near(function, x) if has_kinks else function(x)
 
 
 @dataclass(frozen=True, repr=False)
@@ -366,7 +372,7 @@ class Experts(Layer):
         tokens = x.reshape(-1, x.shape[-1])
         logits = tokens @ w["router"]
         chosen = oracle.jump(logits, torch.arange(self.count, dtype=x.dtype)).topk(self.k, -1).indices
-        scores = torch.softmax(logits.gather(-1, chosen), -1)
+        scores = oracle.softmax(logits.gather(-1, chosen), -1)
         rows = []
         for expert in range(self.count):
             share = (scores * (chosen == expert)).sum(-1, keepdim=True)

@@ -167,7 +167,7 @@ class Attention(Layer):
             # What is added hides nothing whose scores are larger.
             hidden = scores + ADDED if self.written == "added" else torch.full_like(scores, -torch.inf)
             scores = torch.where(torch.from_numpy(mask.copy()), scores, hidden)
-        mixed = torch.einsum("bhtu,bhus->bths", torch.softmax(scores, -1), v)
+        mixed = torch.einsum("bhtu,bhus->bths", oracle.softmax(scores, -1), v)
         return mixed.flatten(2) @ w["o"]
 
     @staticmethod
