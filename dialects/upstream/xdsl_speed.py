@@ -10,6 +10,7 @@
 - The ops of a block are given by a generator and counted in one loop; those inside an op without an iterator, a
   generator and two calls for each. The next op is asked for before one is given, as in xDSL.
 - Whether an op contains the block that it is put into is asked of those with regions.
+- An argument is put behind the others of a block without those being counted.
 - The shape of a type of tensors, memrefs or vectors is a tuple that is made once, and so are its hash and the numbers
   of an array: ops with several lists of operands ask one for their lengths whenever one of these is named.
 """
@@ -22,6 +23,7 @@ from operator import attrgetter
 from typing import Any, Protocol, cast
 
 from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
     DenseArrayBase,
     MemRefType,
     TensorType,
@@ -46,6 +48,7 @@ from tenon.dialects.upstream.xdsl_making import MAKING
 
 _IRNode = Operation.__bases__[0]
 _attach_in_xdsl = Block._attach_op  # pyright: ignore[reportPrivateUsage]
+_insert_argument_in_xdsl = Block.insert_arg
 _walk_otherwise = Operation.walk
 _item_of_tuple = tuple.__getitem__
 _new_view = OpOperands.__new__
@@ -146,6 +149,15 @@ def _attach(block: Block, op: Operation) -> None:
         op.parent = block
 
 
+def _insert_argument(block: Any, arg_type: Attribute, index: int, location: Any = None) -> BlockArgument:
+    arguments = block._args
+    if index != len(arguments):
+        return _insert_argument_in_xdsl(block, arg_type, index, location)
+    added = BlockArgument(arg_type, block, index, UNKNOWN_LOC if location is None else location)
+    block._args = (*arguments, added)
+    return added
+
+
 def _shape(type_: Any) -> tuple[int, ...]:
     known = vars(type_)
     shape = known.get(_SHAPE)
@@ -208,7 +220,7 @@ def speed_up_xdsl() -> None:
         (OpResult, {"owner": property(attrgetter("op"))}),
         (BlockArgument, {"owner": property(attrgetter("block"))}),
         (BlockOps, {"__iter__": _iterate, "__len__": _count}),
-        (Block, {"_attach_op": _attach}),
+        (Block, {"_attach_op": _attach, "insert_arg": _insert_argument}),
         *((kind, {"get_shape": _shape, "__getstate__": _without_hash, "__hash__": _HASHES[kind]}) for kind in _SHAPED),
     )
     for kind, methods in replaced:

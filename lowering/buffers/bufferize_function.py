@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import PassFailedException
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import SizeValues, size_arguments
 from tenon.dialects.types.types import is_known
+from tenon.dialects.upstream.block_arguments import erase_arguments
 from tenon.lowering.buffers.donation_attribute import donations
 from tenon.lowering.buffers.kernel_operands import updated_operands
 from tenon.lowering.buffers.memory_plan import Storage
@@ -107,8 +108,7 @@ class FunctionBufferizer:
         for op in reversed(self._dead):
             op.detach()
             op.erase()
-        for argument in self._dead_arguments:
-            argument.block.erase_arg(argument)
+        erase_arguments(self._dead_arguments)
         self._finish_signature(len(inputs), len(outputs))
         _erase_unused(self._body)
 

@@ -15,7 +15,9 @@ Edge = tuple[SSAValue, Operation, int]
 
 
 class Group:
-    """Ops that run together, `position` being that of the last one; sets of positions are kept as bits."""
+    """Ops that run together, `position` being that of the last one; sets of positions are kept as bits.
+
+    `ancestors` has of each group that this one depends on some of the `members`, and none of any other group."""
 
     def __init__(self, op: Operation, position: int) -> None:
         self.operations = [op]
@@ -83,15 +85,22 @@ def connect(before: Group, after: Group) -> None:
 def _propagate(group: Group, ancestors: int) -> None:
     pending = [(group, ancestors)]
     while pending:
-        current, added = pending.pop()
-        if current.ancestors | added == current.ancestors:
-            continue
-        current.ancestors |= added
-        pending += [(successor, current.ancestors | current.members) for successor in current.successors]
+        current, given = pending.pop()
+        added = given & ~current.ancestors
+        if added:
+            current.ancestors |= added
+            pending += [(successor, added) for successor in current.successors]
 
 
 def take_place(small: Group, large: Group) -> None:
     """Let `large` stand in for `small` as well where groups depend on each other."""
+    members = large.members | small.members
+    ancestors = (large.ancestors | small.ancestors) & ~members
+    # Those behind either group know it already: only what it comes to depend on may be new to them.
+    for group in (small, large):
+        added = ancestors & ~group.ancestors
+        for successor in (group.successors - {small, large}) if added else ():
+            _propagate(successor, added)
     for group in small.predecessors:
         group.successors.discard(small)
         group.successors.add(large)
@@ -104,10 +113,7 @@ def take_place(small: Group, large: Group) -> None:
         group.successors.discard(small)
         group.predecessors.discard(small)
     large.predecessors.discard(large)
-    large.members |= small.members
-    large.ancestors = (large.ancestors | small.ancestors) & ~large.members
-    for successor in large.successors:
-        _propagate(successor, large.ancestors | large.members)
+    large.members, large.ancestors = members, ancestors
 
 
 def would_make_circle(left: Group, right: Group) -> bool:

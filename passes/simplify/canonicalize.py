@@ -73,6 +73,8 @@ class Canonicalizer:
         self._effects = effects
         self._equations = equations
         self._pending: dict[Operation, None] = {}
+        self._freed: dict[SSAValue, None] = {}
+        """Values that are read by an op less, and by one alone now."""
         self._rewrites: dict[type[Operation], tuple[Rewrite, ...]] = {}
         self._current: Operation | None = None
         self._shared: PatternRewriter | None = None
@@ -84,7 +86,7 @@ class Canonicalizer:
         most = MOST_REWRITES * (len(self._pending) + MOST_REWRITES)
         latest: deque[str] = deque(maxlen=MOST_REWRITES)
         rewrites = 0
-        while self._pending:
+        while self._pending or self._look_again():
             op, _ = self._pending.popitem()
             if op.parent is None:
                 continue
@@ -155,26 +157,46 @@ class Canonicalizer:
             for operand in inner.operands:
                 if isinstance(operand.owner, Operation):
                     self._push(operand.owner)
-                    self._push_readers(operand, inner)
+                    if (reader := _only_reader(operand, inner)) is not None:
+                        self._push(reader)
+                        self._freed[operand] = None
         self._pending.pop(op, None)
 
-    def _push_readers(self, value: SSAValue, gone: Operation) -> None:
-        """Look again at what reads `value`, which `gone` does no longer, if it is alone in that now.
+    def _look_again(self) -> bool:
+        """Look again at what reads the values that one op reads alone since they were looked at; whether there is any.
 
-        Some rules hold for what is used once, however many ops that are applied to each element further on.
+        Some rules hold for what is used once, however many ops that are applied to each element further on. These are
+        looked at once for all such values, when nothing else is left: they may be one long chain.
         """
-        readers = {use.operation for use in value.uses} - {gone}
-        while len(readers) == 1:
-            (reader,) = readers
-            self._push(reader)
-            is_passed = isinstance(reader, ElementwiseOp) or states(reader, KeepsMemory)
-            readers = {use.operation for use in reader.results[0].uses} if is_passed else set()
+        seen: set[Operation] = set()
+        for value in self._freed:
+            reader = _only_reader(value)
+            while reader is not None and reader not in seen:
+                seen.add(reader)
+                self._push(reader)
+                is_passed = isinstance(reader, ElementwiseOp) or states(reader, KeepsMemory)
+                reader = _only_reader(reader.results[0]) if is_passed else None
+        self._freed.clear()
+        return bool(seen)
 
     def _rewrites_of(self, op_type: type[Operation]) -> Sequence[Rewrite]:
         rewrites = self._rewrites.get(op_type)
         if rewrites is None:
             rewrites = self._rewrites[op_type] = _collect(op_type, self._equations)
         return rewrites
+
+
+def _only_reader(value: SSAValue, gone: Operation | None = None) -> Operation | None:
+    """The op that reads `value`, if it is the only one besides `gone`. A value may have very many uses."""
+    found = None
+    for use in value.uses:
+        reader = use.operation
+        if reader is gone or reader is found:
+            continue
+        if found is not None:
+            return None
+        found = reader
+    return found
 
 
 def _name(rewrite: Rewrite) -> str:
