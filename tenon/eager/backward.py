@@ -15,8 +15,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.definition.autocast import autocast
 from tenon.dialects.definition.operands import to_value
@@ -30,14 +28,13 @@ from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.user_place import location_of, shown
 from tenon.dialects.types.types import array_type, element_type, is_float
 from tenon.eager.tape import Array, Node, Operand, Saved, Source, Type, type_of
-from tenon.lowering.pipeline import run_passes
 from tenon.passes.transform.differentiate import gradients
 from tenon.runtime.arguments.orders import Order, inverse, order_of
 from tenon.runtime.arguments.tree import flatten, paths
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.knobs import knobs
-from tenon.runtime.lower import new_context
 from tenon.runtime.python_state import collection_paused
+from tenon.runtime.tracing.arguments_read import drop_arguments, read_arguments
 from tenon.runtime.tracing.trace import Trace, trace, user_location
 
 Slot = int
@@ -317,11 +314,13 @@ def _pull_back_in_trace(graph: Graph, cotangents: Sequence[Any]) -> list[Any]:
 def _compiled(graph: Graph, seeds: Sequence[Type]) -> Program:
     slots = [slot for slot, place in enumerate(graph.slots) if place.elements is not None]
     missing = [slot for slot, place in enumerate(graph.slots) if place.elements is None and graph.is_given(slot)]
-    whole, _ = _traced(graph, seeds, [*slots, *missing])
-    reads = [[*slots, *missing][i] for i in _read_arguments(whole.module, len(slots) + len(missing))]
+    taken = [*slots, *missing]
+    made, reached = _traced(graph, seeds, taken)
+    read = read_arguments(made.module, len(taken))
+    reads = [taken[i] for i in read]
     if lost := [slot for slot in reads if graph.slots[slot].elements is None]:
         raise graph.missing(lost[0])
-    made, reached = _traced(graph, seeds, reads)
+    drop_arguments(made.module, {*range(len(taken))}.difference(read))
     _note_needs(graph)
     program = executable(made.module, graph.device, "backward") if any(reached) else None
     return Program(program, tuple(reads), tuple(reached))
@@ -345,7 +344,7 @@ def _needs(node: Node) -> tuple[Sequence[bool], Sequence[bool]]:
         graph = Graph(results, frozenset([source for source in node.sources if source is not None]), anew=anew)
         slots = range(len(graph.slots))
         made, _ = _traced(graph, [result.type for result in results], slots)
-        read = {*_read_arguments(made.module, len(slots))}
+        read = {*read_arguments(made.module, len(slots))}
         ((_, operands, own),) = graph.wiring
         for needed, places in (
             (of_operands, enumerate(operands[: len(of_operands)])),
@@ -354,14 +353,6 @@ def _needs(node: Node) -> tuple[Sequence[bool], Sequence[bool]]:
             for number, slot in places:
                 needed[number] |= slot in read
     return of_operands, of_results
-
-
-def _read_arguments(module: ModuleOp, most: int) -> list[int]:
-    """Which of the first arguments the results depend on."""
-    simple = module.clone()
-    run_passes(new_context(), simple, ["canonicalize", "cse", "dce"])
-    main = next(op for op in simple.ops if isinstance(op, func.FuncOp))
-    return [i for i, argument in enumerate(main.body.block.args[:most]) if argument.first_use is not None]
 
 
 def _traced(graph: Graph, seeds: Sequence[Type], reads: Sequence[Slot]) -> tuple[Trace, list[bool]]:

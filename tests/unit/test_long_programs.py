@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
 
 import tenon
@@ -22,6 +23,7 @@ from tenon.dialects.upstream.block_arguments import erase_arguments
 from tenon.lowering.pipeline import run_passes
 from tenon.passes.fuse.group import Group, connect, take_place, would_make_circle
 from tenon.runtime.lower import new_context
+from tenon.runtime.tracing.arguments_read import drop_arguments, read_arguments
 
 X = np.ones(8, np.float32)
 
@@ -137,3 +139,19 @@ def test_an_argument_behind_the_others_is_the_last():
     assert list(block.args) == [first, inner, second, added]
     with pytest.raises(ValueError, match="index 5"):
         block.insert_arg(i32, 5)
+
+
+def test_what_results_do_not_depend_on_is_not_given():
+    def program(x: Any, y: Any, z: Any) -> Any:
+        _ = y + 1
+        return x * z, z
+
+    module = tenon.jit(program).trace(X, X.astype(np.int32), X).module
+    assert read_arguments(module, 3) == [0, 2]
+    assert read_arguments(module, 1) == [0]
+    drop_arguments(module, {1})
+    (main,) = module.ops
+    assert isinstance(main, FuncOp)
+    assert [str(type_) for type_ in main.function_type.inputs] == ["tensor<8xf32>"] * 2
+    main.verify()
+    assert read_arguments(module, 2) == [0, 1]
