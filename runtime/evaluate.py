@@ -21,12 +21,12 @@ from xdsl.ir import Attribute
 
 from tenon.dialects.definition import registry
 from tenon.dialects.definition.autocast import autocast_element, like_autocast, lowered, precision
+from tenon.dialects.definition.one_program import install_compiler
 from tenon.dialects.definition.promotion import adopted, is_literal
 from tenon.dialects.definition.registry import generation, install_evaluator, install_functions
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import insertion_point
-from tenon.dialects.ops.contract.one_program import install_compiler
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.plain_arrays import as_stored, device_for, elements_of, is_on_gpu, put
 from tenon.dialects.support.user_traceback import shows_user_frames

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import normalize_axis
@@ -37,6 +38,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[
 
 
 @also_called(dim="axis")
+@one_program_of_large
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """The sums of products along `axis`, which counts from the last of both; all other axes broadcast."""
     left, right = shaped(x1), shaped(x2)

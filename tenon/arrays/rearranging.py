@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.value import ops
 from tenon.dialects.ops.move.creation import filled, sizes_and_dtype
@@ -97,6 +98,7 @@ def positive(x: Any) -> Any:
 
 
 @also_called(input="x")
+@one_program_of_large
 def signbit(x: Any) -> Any:
     """Whether the sign of the floats `x` is set, also that of a zero or NaN."""
     return ops.less(ops.copysign(ops.ones_like(x), x), 0)

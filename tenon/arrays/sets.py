@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.support.plain_arrays import plain_array
@@ -90,6 +91,7 @@ def unique(
     return unique_parts(_array("unique", x), return_inverse, return_counts, axis)
 
 
+@one_program_of_large
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
     """Whether each element of `x1` is one of `x2`, or with `invert` none of it. NaN is none of anything."""
     elements = shaped(x1)

@@ -11,6 +11,7 @@ from weakref import ref
 
 import numpy as np
 
+from tenon.dialects.definition import one_program
 from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
@@ -368,8 +369,16 @@ def as_tensor(array: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return made
 
 
+def _elements(value: Any) -> Any:
+    """The elements of a tensor on the CPU that a program takes as it is now, and `None` of all else."""
+    if type(value) not in (Tensor, Parameter) or TRACING.session is not None or WAITING.piece is not None:
+        return None
+    return value._array if type(value._array) is np.ndarray else None
+
+
 for _name in VIEWS:
     find_function(_name).is_view = True
+one_program.install_tensors(_elements)
 install_tensors(
     TensorClasses(
         tensor=Tensor,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import tenon
+from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.nn.derived import derive
 from tenon.nn.module import Array, Module
 from tenon.nn.regularization import RandomModule
@@ -56,6 +57,7 @@ class Softplus(Module):
         super().__init__()
         self.beta, self.threshold = beta, threshold
 
+    @one_program_of_large
     def forward(self, x: Array) -> Array:
         return tenon.select(x * self.beta > self.threshold, x, tenon.softplus(x, beta=float(self.beta)))
 

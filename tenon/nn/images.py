@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 import tenon
+from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.support.interpolation import Kernel, cubic, linear
 from tenon.nn.derived import Sizes, sizes_of
 from tenon.nn.module import Array, Module
@@ -101,6 +102,7 @@ class Upsample(Module):
         self.scale_factor = tuple(scale_factor) if isinstance(scale_factor, list | tuple) else scale_factor
         self.recompute_scale_factor, self.antialias = recompute_scale_factor, antialias
 
+    @one_program_of_large
     def forward(self, x: Array) -> Array:
         image = tuple(x.shape[2:])
         rank = _RANKS.get(self.mode)
@@ -211,6 +213,7 @@ class ChannelShuffle(Module):
         super().__init__()
         self.groups = groups
 
+    @one_program_of_large
     def forward(self, x: Array) -> Array:
         n, channels, *image = x.shape
         if channels % self.groups:
@@ -246,6 +249,7 @@ class _Blocks(Module):
 class Unfold(_Blocks):
     """The windows of images (n, c, h, w), as columns: (n, c·elements, windows); see `tenon.sliding_windows`."""
 
+    @one_program_of_large
     def forward(self, x: Array) -> Array:
         def unfolded(x: Array) -> Array:
             low = (0, 0, *sizes_of(self.padding, 2, "padding"))

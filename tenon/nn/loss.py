@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import tenon
+from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.support.user_traceback import user_stacklevel
 from tenon.nn.derived import OpModule, derive
 from tenon.nn.module import Array, Module
@@ -115,6 +116,10 @@ class CrossEntropyLoss(NLLLoss):
                 f"CrossEntropyLoss: probabilities have shape {tuple(target.shape)} where that of the logits, "
                 f"{tuple(x.shape)}, is needed"
             )
+        return self._of_probabilities(x, target, axis)
+
+    @one_program_of_large
+    def _of_probabilities(self, x: Array, target: Array, axis: int) -> Array:
         smooth = target * (1 - self.label_smoothing) + self.label_smoothing / x.shape[axis]
         terms = -smooth * tenon.log_softmax(x, axis=axis)
         if self.weight is not None:
@@ -163,6 +168,7 @@ class GaussianNLLLoss(_Loss):
         super().__init__(reduction)
         self.full, self.eps = full, eps
 
+    @one_program_of_large
     def forward(self, x: Array, target: Array, var: Any) -> Array:
         """The loss of `x` and `target`; `var` has their shape, may lack the last dimension, or is a number."""
         if hasattr(var, "shape") and len(var.shape) == len(x.shape) - 1:
@@ -182,6 +188,7 @@ class MultiMarginLoss(_Loss):
             raise ValueError(f"MultiMarginLoss: p is {p}, and neither 1 nor 2")
         self.p, self.margin = p, margin
 
+    @one_program_of_large
     def forward(self, x: Array, target: Array) -> Array:
         """The loss of scores (N, C) or (C,) and labels (N,) or ()."""
         is_right = tenon.expand_dims(target, axis=-1) == tenon.iota(shape=(x.shape[-1],))
@@ -201,6 +208,7 @@ class MultiLabelMarginLoss(_Loss):
     def __init__(self, *, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
 
+    @one_program_of_large
     def forward(self, x: Array, target: Array) -> Array:
         """The loss of scores (N, C) or (C,) and labels of the same shape."""
         counts = tenon.cumprod(tenon.cast(target >= 0, dtype="i32"), axis=-1) == 1
@@ -220,6 +228,7 @@ class MultiLabelSoftMarginLoss(_Loss):
     def __init__(self, weight: Any = None, *, reduction: Reduction = "mean") -> None:
         super().__init__(reduction, weight=weight)
 
+    @one_program_of_large
     def forward(self, x: Array, target: Array) -> Array:
         losses = tenon.binary_cross_entropy_with_logits(x, target, self.weight, reduction="none")
         return self.reduced(tenon.mean(losses, axis=-1))
@@ -232,6 +241,7 @@ class PairwiseDistance(Module):
         super().__init__()
         self.norm, self.eps, self.keepdim = float(p), eps, keepdim
 
+    @one_program_of_large
     def forward(self, x: Array, y: Array) -> Array:
         return tenon.norm(x - y + self.eps, p=self.norm, axis=-1, keepdims=self.keepdim)
 
@@ -256,6 +266,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.distance_function: Any = PairwiseDistance() if distance_function is None else distance_function
         self.margin, self.swap = margin, swap
 
+    @one_program_of_large
     def forward(self, anchor: Array, positive: Array, negative: Array) -> Array:
         distance = self.distance_function
         near, far = distance(anchor, positive), distance(anchor, negative)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -12,6 +12,7 @@ from weakref import ref
 
 import numpy as np
 
+from tenon.dialects.definition.one_program import is_data, kind_of
 from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import elements_of, host_array, is_stored
 from tenon.dialects.support.suggestion import did_you_mean
@@ -156,6 +157,13 @@ class ModuleTree:
     """The buffers that are not saved with the module."""
     OPTIONAL_STATE: ClassVar[tuple[str, ...]] = ()
     """Buffers that a checkpoint may lack: what the module has of them stays."""
+
+    def __tenon_kind__(self) -> Hashable:
+        """What one program serves that a module of Tenon's own is called in, if it has settings alone."""
+        if getattr(self, "hooks", ()) or not type(self).__module__.startswith("tenon."):
+            return None
+        kinds = [(name, None if is_data(value) else kind_of(value)) for name, value in vars(self).items()]
+        return None if any(kind is None for _, kind in kinds) else (type(self), *kinds)
 
     def register_buffer(self, name: str, value: Array, persistent: bool = True) -> None:
         """Make `value` an attribute that is not trained, and saved with the module if it is `persistent`."""

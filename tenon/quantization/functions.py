@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import tenon
+from tenon.dialects.definition.one_program import one_program_when_large
 from tenon.dialects.definition.operands import shaped
-from tenon.dialects.ops.contract.one_program import one_program_when_large
 from tenon.dialects.ops.contract.windows import Windows
 from tenon.dialects.types.shapes import normalize_axis
 from tenon.dialects.types.types import element_type, numpy_dtype

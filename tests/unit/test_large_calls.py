@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import tenon
+from tenon import nn
+from tenon.dialects.definition.one_program import LARGE, one_program_when_large
 from tenon.dialects.definition.value import insertion_point
-from tenon.dialects.ops.contract.one_program import LARGE, one_program_when_large
 
 KEY = np.array([5, 6], np.int32)
 FLOATS = np.random.default_rng(0).standard_normal((300, 250)).astype(np.float32)
@@ -78,19 +79,73 @@ def test_a_second_call_that_is_large_and_alike_is_compiled() -> None:
     assert runs == [False, True] + [False] * 4 + [True] + [False]
 
 
-def test_small_calls_tensors_and_traces_are_as_ever() -> None:
+def test_small_calls_and_traces_are_as_ever() -> None:
     moved, runs = counted()
     for _ in range(3):
         moved(np.arange(4.0), 3.0)
-    x = np.ones(LARGE, np.float32)
-    for _ in range(3):
-        assert isinstance(moved(tenon.tensor(x), 3.0), tenon.Tensor)
     assert not any(runs)
-    weight = tenon.tensor(x, requires_grad=True)
-    moved(weight, 3.0).sum().backward()
-    np.testing.assert_array_equal(weight.grad, np.full(LARGE, 3, np.float32))
+    x = np.ones(LARGE, np.float32)
     inner = tenon.jit(lambda x: moved(x, 3.0))
     np.testing.assert_array_equal(inner(x), x * 3)
+
+    step = tenon.trace(lambda x: moved(x, 3.0) + 1)
+    for _ in range(3):
+        np.testing.assert_array_equal(step(tenon.tensor(x)), x * 3 + 1)
+
+
+def test_tensors_are_compiled_for_and_recorded() -> None:
+    moved, runs = counted()
+    x = np.ones(LARGE, np.float32)
+    weight = tenon.tensor(x, requires_grad=True)
+    for _ in range(3):
+        made = moved(weight, 3.0)
+        assert isinstance(made, tenon.Tensor)
+        made.sum().backward()
+    np.testing.assert_array_equal(weight.grad, np.full(LARGE, 9, np.float32))
+    assert runs[:2] == [False, True]
+    with tenon.no_grad():
+        assert not moved(weight, 3.0).requires_grad
+
+
+def test_a_loss_and_its_gradients_are_those_op_by_op_but_for_the_last_bits() -> None:
+    loss = nn.GaussianNLLLoss()
+
+    def call() -> list[Any]:
+        x, target, variance = [tenon.tensor(FLOATS + i, requires_grad=True) for i in range(3)]
+        found = loss(x, target, variance * variance)
+        found.backward()
+        return [found.detach(), x.grad, target.grad, variance.grad]
+
+    first = call()
+    for _ in range(2):
+        for one, other in zip(call(), first, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-7)
+
+
+def test_settings_of_a_module_and_precision_are_those_of_the_call() -> None:
+    loss, x = nn.TripletMarginLoss(), FLOATS
+    values = [float(loss(x, x + 2, x + 1)) for _ in range(3)]
+    loss.margin = 3.0
+    assert values == pytest.approx([values[0]] * 3)
+    assert float(loss(x, x + 2, x + 1)) == pytest.approx(np.sqrt(250) + 3, rel=1e-3)
+    for _ in range(3):
+        with tenon.autocast("f16"):
+            assert tenon.linear(x, x).dtype == np.float16
+        assert tenon.linear(x, x).dtype == np.float32
+
+
+def test_what_cannot_be_traced_goes_on_op_by_op() -> None:
+    runs: list[bool] = []
+
+    @one_program_when_large
+    def total(x: Any, factor: Any) -> Any:
+        runs.append(insertion_point() is not None)
+        return tenon.multiply(x, float(factor))
+
+    x = np.ones(LARGE, np.float32)
+    for _ in range(4):
+        np.testing.assert_array_equal(total(x, np.float32(2)), x * 2)
+    assert runs == [False, True, False, False, False]
 
 
 def test_few_programs_are_kept() -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from tenon.dialects.definition.one_program import one_program
 from tenon.dialects.definition.promotion import own_element
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.ops.contract.one_program import one_program
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import compute_type, f32, promote
 

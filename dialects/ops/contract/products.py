@@ -9,10 +9,10 @@ import numpy as np
 
 from tenon.dialects.definition.autocast import beside_product
 from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.one_program import one_program_of_large, one_program_when_large
 from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
-from tenon.dialects.ops.contract.one_program import one_program_when_large
 from tenon.dialects.types.shapes import normalize_axis
 
 
@@ -73,6 +73,7 @@ def dot(x: Any, y: Any) -> Any:
 
 @tensor_function
 @also_called(input="x", other="y")
+@one_program_of_large
 def inner(x: Any, y: Any) -> Any:
     """The sums of products along the last axes of `x` (m..., k) and `y` (n..., k), as (m..., n...).
 
@@ -94,6 +95,7 @@ def _sum(x: Any, beta: float, product: Any, alpha: float) -> Any:
 
 @tensor_function
 @also_called(input="x")
+@one_program_of_large
 def addmm(x: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """`beta` times `x`, which is broadcast, and `alpha` times the product (m, n) of two matrices.
 
@@ -104,6 +106,7 @@ def addmm(x: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) ->
 
 @tensor_function
 @also_called(input="x")
+@one_program_of_large
 def baddbmm(x: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """`beta` times `x`, which is broadcast, and `alpha` times the products (b, m, n) of matrices.
 
@@ -114,6 +117,7 @@ def baddbmm(x: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float =
 
 @tensor_function
 @also_called(input="x")
+@one_program_of_large
 def addmv(x: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """`beta` times `x`, which is broadcast, and `alpha` times the product of a matrix and a vector.
 
@@ -124,6 +128,7 @@ def addmv(x: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> A
 
 @tensor_function
 @also_called(input="x")
+@one_program_of_large
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     """`x` (..., k) by the transposed `weight` (n, k), plus `bias` (n): what `nn.Linear` computes.
 
@@ -136,6 +141,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
 
 @tensor_function
 @also_called(input="x", other="y")
+@one_program_when_large
 def kron(x: Any, y: Any) -> Any:
     """The products of each element of `x` (m, n) with all of `y` (p, q), as blocks of (m * p, n * q). Tensors may have
     any rank: the smaller one has axes of size 1 in front.
@@ -170,6 +176,7 @@ def cdist(x: Any, y: Any, p: float = 2.0, compute_mode: str | None = None) -> An
 
 @tensor_function
 @also_called(input="x")
+@one_program_when_large
 def pdist(x: Any, p: float = 2.0) -> Any:
     """The distances (n (n - 1) / 2,) in the norm `p` of the rows of `x` (n, k) to each other: of the first to all that
     follow, then of the second, and so on. Where one is 0 its gradient is 0.
@@ -238,6 +245,7 @@ def outer(x: Any, y: Any) -> Any:
 
 @tensor_function
 @also_called(x1="x", x2="y", input="x", other="y", dim="axis")
+@one_program_of_large
 def cross(x: Any, y: Any, *, axis: int = -1) -> Any:
     """The vectors at right angles to those of `x` and `y`, of three elements along `axis`; other axes broadcast.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import Value, ops
@@ -12,6 +13,7 @@ from tenon.dialects.definition.value import Value, ops
 
 @tensor_function
 @also_called(input="x")
+@one_program_of_large
 def addcmul(x: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """x + value * tensor1 * tensor2.
 
@@ -22,6 +24,7 @@ def addcmul(x: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
 
 @tensor_function
 @also_called(input="x")
+@one_program_of_large
 def addcdiv(x: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """x + value * tensor1 / tensor2.
 
@@ -51,6 +54,7 @@ def div(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
 
 @tensor_function
 @also_called(input="x", other="y")
+@one_program_of_large
 def rsub(x: Any, y: Any, alpha: float = 1) -> Any:
     """y - alpha * x.
 
@@ -81,6 +85,7 @@ def clamp_max(x: Any, max: Any) -> Any:
 
 @tensor_function
 @also_called(input="x")
+@one_program_of_large
 def frac(x: Any) -> Any:
     """What `x` has behind the point, with its sign.
 
@@ -91,6 +96,7 @@ def frac(x: Any) -> Any:
 
 @tensor_function
 @also_called(input="x", other="y")
+@one_program_of_large
 def fmax(x: Any, y: Any) -> Any:
     """The greater of two elements; the other where one is NaN.
 
@@ -101,6 +107,7 @@ def fmax(x: Any, y: Any) -> Any:
 
 @tensor_function
 @also_called(input="x", other="y")
+@one_program_of_large
 def fmin(x: Any, y: Any) -> Any:
     """The lesser of two elements; the other where one is NaN.
 
@@ -111,6 +118,7 @@ def fmin(x: Any, y: Any) -> Any:
 
 @tensor_function
 @also_called(input="x", other="y")
+@one_program_of_large
 def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """Whether |x - y| ≤ atol + rtol * |y|, or both are the same infinity; with `equal_nan`, or both are NaN.
 
@@ -129,12 +137,18 @@ def allclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: 
 
     >>> tenon.allclose(np.array([1.0]), np.array([1.0 + 1e-9]))
     """
-    found = ops.all(isclose(x, y, rtol, atol, equal_nan))
+    found = _all_close(x, y, rtol, atol, equal_nan)
     return found if isinstance(found, Value) else bool(found)
+
+
+@one_program_of_large
+def _all_close(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
+    return ops.all(isclose(x, y, rtol, atol, equal_nan))
 
 
 @tensor_function
 @also_called(input="x")
+@one_program_of_large
 def threshold(x: Any, threshold: float, value: float) -> Any:
     """`x` where it is greater than `threshold`, `value` elsewhere.
 

@@ -10,6 +10,7 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import operand_def, result_def
 
 from tenon.dialects.definition.keywords import Meaning, also_called, cast_first
+from tenon.dialects.definition.one_program import one_program_when_large
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.settings import setting
@@ -176,6 +177,7 @@ class TriuOp(TriangleOp):
 
 @tensor_function
 @also_called(input="x")
+@one_program_when_large
 def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices of zeros along two new axes, `dim1` and `dim2` of the result, with the last axis of `x` on a diagonal,
     `offset` above the main one.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
@@ -180,6 +181,7 @@ def unflatten(x: Any, axis: int, sizes: Sequence[int]) -> Any:
 
 @tensor_function
 @also_called(input="x")
+@one_program_of_large
 def masked_fill(x: Any, mask: Any, value: Any) -> Any:
     """`x` with `value` where `mask`, which is broadcast, is true; the dtype stays.
 
@@ -284,6 +286,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
 
 @tensor_function
 @also_called(input="x")
+@one_program_of_large
 def rot90(x: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """`x` turned `k` times by a right angle, from the first of the axes `dims` to the second.
 
@@ -333,6 +336,7 @@ def flipud(x: Any) -> Any:
 
 @tensor_function
 @also_called(dim="axis", input="x")
+@one_program_of_large
 def diff(x: Any, n: int = 1, axis: int = -1, *, prepend: Any = None, append: Any = None) -> Any:
     """The differences of neighbours along `axis`, `n` times; `prepend` and `append` are put before and behind `x`.
 
@@ -352,6 +356,7 @@ def diff(x: Any, n: int = 1, axis: int = -1, *, prepend: Any = None, append: Any
 
 
 @tensor_function
+@one_program_of_large
 def block_diag(*tensors: Any) -> Any:
     """Matrices along the diagonal of one that is 0 elsewhere; vectors are rows, and numbers matrices of one element.
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.promotion import is_literal
 from tenon.dialects.definition.registry import tensor_function
@@ -67,6 +68,7 @@ def scatter(x: Any, axis: int, index: Any, source: Any = None, *, value: Any = N
 
 @tensor_function
 @also_called(dim="axis", input="x", src="source")
+@one_program_of_large
 def scatter_reduce(x: Any, axis: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """`x` reduced with the elements of `source` at the places `index` along `axis`, everything else equal, by `reduce`
     ("sum", "prod", "mean", "amax", "amin"); without `include_self`, what `x` has at these places does not count.
@@ -117,6 +119,7 @@ def index_copy(x: Any, axis: int, index: Any, source: Any) -> Any:
 
 @tensor_function
 @also_called(dim="axis", input="x")
+@one_program_of_large
 def index_fill(x: Any, axis: int, index: Any, value: float) -> Any:
     """`x` with a number at the places `index`, a vector of integers, along `axis`.
 
@@ -132,6 +135,7 @@ def index_fill(x: Any, axis: int, index: Any, value: float) -> Any:
 
 @tensor_function
 @also_called(dim="axis", input="x", indices="index")
+@one_program_of_large
 def take_along_dim(x: Any, index: Any, axis: int | None = None) -> Any:
     """The elements of `x` at the places `index` along `axis`, where all other axes broadcast; without `axis`, of all
     elements in a row.

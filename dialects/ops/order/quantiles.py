@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import Value, ops
@@ -75,6 +76,7 @@ def _between(ordered: Any, share: float) -> Any:
 
 @tensor_function
 @also_called(dim="axis", keepdim="keepdims", input="x")
+@one_program_of_large
 def median(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     """The element in the middle of those along `axis`, or of all, when they are sorted: of an even number the lower
     of the two, as in PyTorch (`quantile(x, 0.5)` is between them, as NumPy's median); NaN if there is any. Without

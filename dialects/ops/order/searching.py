@@ -11,6 +11,7 @@ from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tenon.dialects.definition.keywords import Meaning, also_called
+from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.definition.operands import floating
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.scalar import index_constant
@@ -215,6 +216,7 @@ def nonzero(x: Any, size: int | None = None, fill_value: int | tuple[int, ...] =
 
 
 @tensor_function
+@one_program_of_large
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Any:
     """The values at `x` of the function that is `fp` (n,) at `xp` (n,), which rises, and straight in between.
 

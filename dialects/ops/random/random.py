@@ -14,13 +14,13 @@ from xdsl.dialects import arith
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from tenon.dialects.definition.one_program import one_program_when_large
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.scalar import ScalarForms
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import ElementwiseOp, PrimitiveOp
-from tenon.dialects.ops.contract.one_program import one_program_when_large
 from tenon.dialects.types.shapes import check_count, check_sizes
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import INTEGER_TENSOR, TensorConstraint, element_type, i32, ui32

@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 from xdsl.irdl import operand_def, result_def
 
+from tenon.dialects.definition.one_program import one_program_when_large
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
-from tenon.dialects.ops.contract.one_program import one_program_when_large
 from tenon.dialects.ops.random.random import WORDS, random_words
 from tenon.dialects.ops.reduce.reduction import in_compute_type
 from tenon.dialects.types.shapes import InferenceError, check_count, check_sizes, normalize_axis, show

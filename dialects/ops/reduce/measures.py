@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
@@ -15,6 +16,7 @@ from tenon.dialects.types.types import element_type, is_float
 
 @tensor_function
 @also_called(dim="axis", keepdim="keepdims", input="x")
+@one_program_of_large
 def var_mean(
     x: Any, axis: Any = None, *, correction: float = 1, keepdims: bool = False, unbiased: bool = True
 ) -> tuple[Any, Any]:
@@ -30,6 +32,7 @@ def var_mean(
 
 @tensor_function
 @also_called(dim="axis", keepdim="keepdims", input="x")
+@one_program_of_large
 def std_mean(
     x: Any, axis: Any = None, *, correction: float = 1, keepdims: bool = False, unbiased: bool = True
 ) -> tuple[Any, Any]:
@@ -43,6 +46,7 @@ def std_mean(
 
 @tensor_function
 @also_called(input="x")
+@one_program_of_large
 def cov(x: Any, correction: float = 1) -> Any:
     """The covariances (m, m) of the rows of `x` (m, n), each of which is a variable: the sums of the products of their
     differences from the means, over n - `correction`.
@@ -58,6 +62,7 @@ def cov(x: Any, correction: float = 1) -> Any:
 
 @tensor_function
 @also_called(input="x")
+@one_program_of_large
 def corrcoef(x: Any) -> Any:
     """The correlations (m, m) of the rows of `x` (m, n): their covariances over the roots of both variances.
 
@@ -82,6 +87,7 @@ def bucketize(x: Any, boundaries: Any, *, right: bool = False) -> Any:
 
 @tensor_function
 @also_called(input="x")
+@one_program_of_large
 def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """How many elements of `x` lie in each of `bins` equal parts of [min, max], in the dtype of `x`, or i64 if that is
     an integer; others do not count. Where both are the same, the least and the greatest element are meant.
@@ -111,6 +117,7 @@ def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
 
 @tensor_function
 @also_called(dim="axis")
+@one_program_of_large
 def trapezoid(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Any:
     """The area below `y` along `axis`, by trapezoids between its points, which lie at `x`, or `dx` apart.
     Integers are taken as floats: of 8 and 16 bits as f32, wider ones as f64.
@@ -148,6 +155,7 @@ def kthvalue(x: Any, k: int, axis: int = -1, keepdims: bool = False) -> tuple[An
 
 @tensor_function
 @also_called(dim="axis", keepdim="keepdims", input="x")
+@one_program_of_large
 def nansum(x: Any, axis: Any = None, *, keepdims: bool = False, dtype: Any = None) -> Any:
     """The sum of `x` along `axis`, or of all elements, in which NaN counts as 0.
 
@@ -159,6 +167,7 @@ def nansum(x: Any, axis: Any = None, *, keepdims: bool = False, dtype: Any = Non
 
 @tensor_function
 @also_called(dim="axis", keepdim="keepdims", input="x")
+@one_program_of_large
 def nanmean(x: Any, axis: Any = None, *, keepdims: bool = False, dtype: Any = None) -> Any:
     """The mean along `axis`, or of all elements, of those that are not NaN; NaN where there are none.
 
@@ -172,6 +181,7 @@ def nanmean(x: Any, axis: Any = None, *, keepdims: bool = False, dtype: Any = No
 
 @tensor_function
 @also_called(dim="axis", keepdim="keepdims", input="x")
+@one_program_of_large
 def nanmax(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The largest element along `axis`, or of all, that is not NaN; NaN where there is none.
 
@@ -182,6 +192,7 @@ def nanmax(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 @tensor_function
 @also_called(dim="axis", keepdim="keepdims", input="x")
+@one_program_of_large
 def nanmin(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The smallest element along `axis`, or of all, that is not NaN; NaN where there is none.
 
@@ -222,6 +233,7 @@ def aminmax(x: Any, *, axis: Any = None, keepdims: bool = False) -> Extremes:
 
 @tensor_function
 @also_called(input="x", other="y")
+@one_program_of_large
 def dist(x: Any, y: Any, p: float = 2.0) -> Any:
     """The norm `p` of all elements of `x` - `y`, as of one vector; where it is 0 its gradient is 0.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tenon
+from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.eager.operators import changed_to
 from tenon.eager.tensor import Tensor
 
@@ -39,6 +40,7 @@ def activation(name: str, *settings: str) -> Callable[..., Any]:
     return function
 
 
+@one_program_of_large
 def softmin(input: Any, dim: int = -1, dtype: Any = None) -> Any:
     """`tenon.softmax` of -`input`, which is converted to `dtype` before."""
     return tenon.softmax(-(input if dtype is None else tenon.cast(input, dtype=dtype)), axis=dim)

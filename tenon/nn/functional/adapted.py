@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import tenon
+from tenon.dialects.definition.one_program import one_program_when_large
 from tenon.dialects.definition.value import TracedValueError, Value
 from tenon.eager.modes import is_traced, no_grad
 from tenon.eager.tensor import Tensor
@@ -85,6 +86,7 @@ def grid_sample(
     return tenon.grid_sample(input, grid, **settings, align_corners=bool(align_corners))
 
 
+@one_program_when_large
 def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = None) -> Any:
     """The places (n, *image, rank) that the affine maps `theta` (n, rank, rank + 1) give for each element of images of
     `size` (n, c, *image), as `grid_sample` takes them."""

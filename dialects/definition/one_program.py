@@ -18,14 +18,21 @@ LARGE = 1 << 18
 _MOST = 64
 """How many programs of a function are kept."""
 _NEW: Any = object()
+_REFUSED: Any = object()
 _PLAIN = frozenset({int, bool, str, type(None), type, np.dtype})
 
 _COMPILERS: list[Callable[[Callable[..., Any], Sequence[str]], Callable[..., Any]]] = []
+_TENSORS: list[Callable[[Any], np.ndarray[Any, Any] | None]] = []
 
 
 def install_compiler(compiler: Callable[[Callable[..., Any], Sequence[str]], Callable[..., Any]]) -> None:
     """Set what makes a program of a function, of whose arguments some, by name, are no arrays."""
     _COMPILERS[:] = [compiler]
+
+
+def install_tensors(elements: Callable[[Any], np.ndarray[Any, Any] | None]) -> None:
+    """Set what has the elements of a value that is a tensor which programs take as it is now, and `None` of others."""
+    _TENSORS[:] = [elements]
 
 
 def one_program(*settings: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -50,10 +57,11 @@ def one_program(*settings: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def one_program_when_large(function: Callable[P, R]) -> Callable[P, R]:
-    """Have a function that is called on large arrays as it was before, with arrays of the same shapes and dtypes and
-    all else equal, run as one compiled program: op by op, each result in between goes through memory.
+    """Have a function that is called on large arrays or tensors as it was before, with those of the same shapes and
+    dtypes and all else equal, run as one compiled program: op by op, each result in between goes through memory.
 
-    It must not look at elements, and give arrays.
+    It must not look at elements, and give arrays. It may be a method of what tells its kind (see `kind_of`). What
+    cannot be traced, such as a setting that is an array, goes on op by op.
     """
     programs: dict[Hashable, Any] = {}  # `None` where calls were seen that none was made for
 
@@ -65,52 +73,94 @@ def one_program_when_large(function: Callable[P, R]) -> Callable[P, R]:
         program = programs.get(kind, _NEW)
         if program is _NEW:
             result = function(*args, **kwargs)
-            if sum(map(_bytes_of, (*args, *kwargs.values(), result))) >= LARGE:
+            results = result if isinstance(result, tuple) else (result,)
+            if sum(map(_bytes_of, (*args, *kwargs.values(), *results))) >= LARGE:
                 if len(programs) >= _MOST:
                     programs.pop(next(iter(programs)), None)
                 programs[kind] = None
             return result
+        data = filter(is_data, (*args, *kwargs.values()))
         if program is None:
-            program = programs[kind] = _COMPILERS[0](_of_arrays(function, args, kwargs), ())
-        return program(*filter(_is_data, (*args, *kwargs.values())))
+            program = _COMPILERS[0](_of_arrays(function, args, kwargs), ())
+            try:
+                result = program(*data)
+            except (TypeError, ValueError):
+                programs[kind] = _REFUSED
+                return function(*args, **kwargs)
+            programs[kind] = program
+            return result
+        return function(*args, **kwargs) if program is _REFUSED else program(*data)
+
+    return run
+
+
+def one_program_of_large(function: Callable[P, R]) -> Callable[P, R]:
+    """The same for calls of which what is given is large already: others take no time to be told apart."""
+    of_large = one_program_when_large(function)
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        is_large = sum(map(_bytes_of, (*args, *kwargs.values()))) >= LARGE
+        return of_large(*args, **kwargs) if is_large else function(*args, **kwargs)
 
     return run
 
 
 def _kind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
-    """What calls have in common that one program serves; `None` where something else than arrays of NumPy, numbers,
-    names and shapes is given."""
+    """What calls have in common that one program serves; `None` where something else than arrays of NumPy, tensors,
+    numbers, names and shapes is given."""
     parts: list[Hashable] = []
     for name, value in (*enumerate(args), *kwargs.items()):
-        kind = type(value)
-        if _is_data(value):
-            parts.append((name, value.shape, value.dtype))
-        elif kind is float:
-            parts.append((name, kind, value.hex()))
-        elif kind in _PLAIN or (kind is tuple and set(map(type, value)) <= {int}):
-            parts.append((name, kind, value))
-        else:
+        kind = kind_of(value)
+        if kind is None:
             return None
+        parts.append((name, kind))
     return tuple(parts)
 
 
+def kind_of(value: Any) -> Hashable:
+    """What is the same for arguments that one program serves; `None` for those of which that is not known.
+
+    Other classes tell it by a method `__tenon_kind__`.
+    """
+    kind = type(value)
+    if kind in _PLAIN or (kind is tuple and all(type(item) is int for item in value)):
+        return kind, value
+    if kind is float:
+        return kind, value.hex()
+    array = _elements(value)
+    if array is not None:
+        return kind, array.shape, array.dtype
+    told = getattr(kind, "__tenon_kind__", None)
+    return None if told is None else told(value)
+
+
+def _elements(value: Any) -> Any:
+    """The elements of an array or of a tensor, and `None` of what is neither."""
+    if type(value) is np.ndarray or isinstance(value, np.generic):
+        return value
+    return _TENSORS[0](value) if _TENSORS else None
+
+
 def _bytes_of(value: Any) -> int:
-    return value.nbytes if isinstance(value, np.ndarray) else 0
+    elements = _elements(value)
+    return elements.nbytes if type(elements) is np.ndarray else 0
 
 
-def _is_data(value: Any) -> bool:
-    return type(value) is np.ndarray or isinstance(value, np.generic)
+def is_data(value: Any) -> bool:
+    """Whether a value is an argument of programs: an array or a tensor."""
+    return _elements(value) is not None
 
 
 def _of_arrays(function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., R]:
     """`function` of its arrays alone, with all else as it is in a call."""
     given = (*args, *kwargs.values())
-    is_data, others = [*map(_is_data, given)], [value for value in given if not _is_data(value)]
+    from_call, others = [*map(is_data, given)], [value for value in given if not is_data(value)]
     count, names = len(args), list(kwargs)
 
     def called(*arrays: Any) -> R:
         left, rest = iter(arrays), iter(others)
-        values = [next(left if is_one else rest) for is_one in is_data]
+        values = [next(left if is_one else rest) for is_one in from_call]
         return function(*values[:count], **dict(zip(names, values[count:], strict=True)))
 
     called.__name__ = function.__name__
