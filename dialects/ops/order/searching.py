@@ -185,10 +185,14 @@ class ArgwhereOp(CompositeOp):
         fills = ops.constant(value=np.array(ArgwhereOp.fills(x.ndim, fill_value), np.int64))
         if 0 in x.shape:
             return ops.broadcast_to(fills, shape=(size, x.ndim))
-        count = ops.cumsum(ops.reshape(ops.cast(_is_nonzero(x), dtype=i64), shape=(prod(x.shape),)))
+        elements = prod(x.shape)
+        counts = ops.reshape(_is_nonzero(x), shape=(elements,))
+        count = ops.cumsum(ops.cast(counts, dtype=i64))
         number = ops.iota(shape=(size, 1))
-        # The place of an element that is not zero is where the count first reaches its number.
-        place = ops.searchsorted(count, number + 1)
+        # The number of an element that is not zero is how many are before it; others are left out behind the end.
+        row = ops.select(counts, count - 1, size)
+        places = ops.scatter_add(ops.zeros((size,), i64), row, ops.cast(ops.iota(shape=(elements,)), dtype=i64))
+        place = ops.expand_dims(places, axis=1)
         strides = np.array([prod(x.shape[axis + 1 :]) for axis in range(x.ndim)])
         indices = ops.remainder(ops.floor_divide(place, strides), np.array(x.shape))
         return ops.select(number < count[-1:], indices, fills)
@@ -209,6 +213,8 @@ def nonzero(x: Any, size: int | None = None, fill_value: int | tuple[int, ...] =
             raise TypeError("nonzero: size is missing; in a traced function shapes cannot depend on values")
         if np.ndim(x) == 0:
             raise InferenceError("nonzero: x has rank 0 where an axis or more is needed")
+        if type(x) is np.ndarray and x.dtype.kind in "biuf":
+            return x.nonzero()  # a program is for one size
         size = int(ops.count_nonzero(x))
     rank = x.ndim if isinstance(x, Value) else np.ndim(x)
     places = ops.argwhere(x, size=size, fill_value=fill_value)

@@ -195,3 +195,16 @@ func.func @short_rows(%x: tensor<900x9xf32>) -> tensor<900x9xf32> {
 }
 // PACKS-LABEL: @short_rows
 // PACKS:         tenon.sort_groups
+
+// -----
+
+// An element that is not zero goes to the row that is the number of those before it; nothing is looked for.
+func.func @places_of_ones(%x: tensor<6xi1>) -> tensor<2x1xi64> {
+  %p = tenon.argwhere %x {size = 2} : tensor<6xi1> -> tensor<2x1xi64>
+  func.return %p : tensor<2x1xi64>
+}
+// CHECK-LABEL: @places_of_ones
+// CHECK-NOT:     tenon.searchsorted
+// CHECK:         %[[COUNT:.*]] = tenon.cumsum %{{.*}} : tensor<6xi64> -> tensor<6xi64>
+// CHECK:         tenon.scatter_add {{.*}} : tensor<2xi64>, tensor<6xi64>, tensor<6xi64> -> tensor<2xi64>
+// CHECK-NOT:     tenon.searchsorted
