@@ -16,6 +16,7 @@ from tenon.dialects.definition.value import insertion_point
 KEY = np.array([5, 6], np.int32)
 FLOATS = np.random.default_rng(0).standard_normal((300, 250)).astype(np.float32)
 SCALE = np.float32(0.013)
+PLACES = np.random.default_rng(1).integers(0, 50, 75_000)
 
 CALLS: dict[str, Callable[[], Any]] = {
     "uniform": lambda: tenon.random_uniform(KEY, (100_003,), low=-1.3, high=2.7),
@@ -30,6 +31,10 @@ CALLS: dict[str, Callable[[], Any]] = {
     "integers": lambda: tenon.random_integers(KEY, (100_003,), 3, 1000),
     "categorical": lambda: tenon.random_categorical(KEY, FLOATS),
     "bits": lambda: tenon.random_bits(KEY, (100_003,)),
+    "isclose": lambda: tenon.isclose(FLOATS, FLOATS.T.reshape(300, 250), 0.5),
+    "diff": lambda: tenon.diff(FLOATS, 2),
+    "bincount": lambda: tenon.bincount(PLACES),
+    "bincount with weights": lambda: tenon.bincount(PLACES, FLOATS.reshape(-1), 100),
     "quantize": lambda: tenon.quantization.quantize(FLOATS, SCALE, np.int8(3)),
     "fake_quantize": lambda: tenon.quantization.fake_quantize(FLOATS, SCALE, np.int32(3)),
     "integer_matmul": lambda: tenon.quantization.integer_matmul(FLOATS.astype(np.int8), FLOATS.T.astype(np.int8)),

@@ -110,6 +110,11 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
         count = max(count, int(x.max()) + 1)
         if int(x.min()) < 0:
             raise ValueError("bincount: x has negative integers")
+    return _counted(x, weights, count)
+
+
+@one_program_of_large
+def _counted(x: Any, weights: Any, count: Any) -> Any:
     given = ops.ones_like(x) if weights is None else shaped(weights)
     return ops.scatter_add(ops.zeros((count,), given.dtype), x, given, axis=0)
 
