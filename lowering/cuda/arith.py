@@ -26,13 +26,16 @@ from tenon.lowering.cuda.tables import (
     TO_FLOAT,
     same_width_unsigned,
 )
+from tenon.lowering.grids.thread_code import AT_LAUNCH
 
 BIT = IntegerType(1)
 _GREATER, _LESS = 2, 4  # predicates of arith.cmpf: ogt, olt
 
 
 def emit_constant(writer: KernelWriter, op: arith.ConstantOp) -> None:
-    """A constant is written where it is used."""
+    """A constant is written where it is used, unless the launch tells it."""
+    if AT_LAUNCH in op.attributes:
+        return
     text = literal(writer, op.value)
     writer.names[op.result] = f"({text})" if text.startswith("-") else text
 

@@ -38,6 +38,7 @@ from tenon.lowering.cuda.shared_memory import SHARED_BYTES, SHARED_MEMORY, align
 from tenon.lowering.cuda.tables import (
     PRELUDE,
 )
+from tenon.lowering.cuda.told_numbers import told_parameters
 from tenon.lowering.instructions.table import device_functions
 from tenon.lowering.steps.tile_copies import SAME_MEMORY
 
@@ -92,7 +93,7 @@ def emit_kernel(function: func.FuncOp) -> str:
     held = f", {resident.value.data}" if isinstance(resident, IntegerAttr) else ""
     qualifier = "" if "shared_arguments" in function.attributes else "__restrict__ "
     listed = [writer.parameter(argument, qualifier) for argument in function.body.block.args]
-    parameters = ", ".join([*listed, *map_parameters(writer, function)])
+    parameters = ", ".join([*listed, *told_parameters(writer, function), *map_parameters(writer, function)])
     alone = ", 1" if ops_of(function, SetMaxRegisterOp) else ""  # a limit of registers, of which threads depart
     writer.line(
         f'extern "C" __global__ __launch_bounds__({x * y * z}{alone or held}) void {writer.kernel}({parameters}) {{'

@@ -42,6 +42,9 @@ UNROLL = "unroll"
 ROLLED = "rolled"
 """The attribute of one whose iterations are not to be."""
 
+AT_LAUNCH = "at_launch"
+"""The attribute of an index constant that the launch tells a kernel: code is the same for others."""
+
 _EQUAL, _LESS = 0, 2  # predicates of arith.cmpi: eq, slt
 _X = gpu.DimensionAttr(gpu.DimensionEnum.X)
 
@@ -63,6 +66,7 @@ class ThreadCode:
         self.nest = nest
         self.builder = LoopBuilder(entry)
         self.positions: dict[str, Position] = {}
+        self._extents: dict[str, SSAValue] = {}
         self.thread = Position()
         """The number of the thread in its block."""
         self.warp: SSAValue | None = None
@@ -192,11 +196,23 @@ class ThreadCode:
         """Whether the thread is within the extents of all `axes`; None where it always is."""
         conditions: list[SSAValue] = []
         for axis in axes:
-            extent = self.nest.extents[axis]
-            if self.nest.covered(axis) > extent:
+            if self.nest.covered(axis) > self.nest.extents[axis]:
                 at = self.builder.index(self.axis(axis, without=_whole_vectors(self.nest, axis)))
-                conditions.append(self._compare(_LESS, at, extent))
+                conditions.append(self.less(at, self.extent(axis)))
         return self.all_of(conditions)
+
+    def extent(self, axis: str) -> SSAValue:
+        """The extent of an axis, to compare indices with. What blocks share the launch tells, so that code is the same
+        for all extents that the same steps are for."""
+        extent = self.nest.extents[axis]
+        if not any(loop.bind is Bind.GRID and loop.extent > 1 for loop in self.nest.loops_of([axis])):
+            return self.builder.index_constant(extent)
+        if axis not in self._extents:
+            told = arith.ConstantOp(IntegerAttr(extent, INDEX))
+            told.attributes[AT_LAUNCH] = UnitAttr()
+            self.builder.add_constant(told)
+            self._extents[axis] = told.result
+        return self._extents[axis]
 
     def is_first(self, loops: Iterable[Loop]) -> SSAValue | None:
         """Whether the thread is at iteration 0 of all `loops`; None where it always is."""

@@ -125,7 +125,7 @@ class SharedTile:
             at = self._base(dimension) + place
             indices.append(self._index(number, at))
             if dimension.axis is not None and code.nest.covered(dimension.axis) > code.nest.extents[dimension.axis]:
-                conditions.append(code.less(code.builder.index(at), code.nest.extents[dimension.axis]))
+                conditions.append(code.less(code.builder.index(at), code.extent(dimension.axis)))
         return indices, code.all_of(conditions)
 
     def _target(self, places: list[Position]) -> list[SSAValue]:

@@ -158,7 +158,7 @@ class LoopBuilder:
         self._last_constant: Operation | None = None
         function = entry.parent_op()
         arguments = size_arguments(function) if isinstance(function, func.FuncOp) else {}
-        self._sizes = SizeValues(arguments, self._add_constant)
+        self._sizes = SizeValues(arguments, self.add_constant)
 
     @property
     def block(self) -> Block:
@@ -202,11 +202,11 @@ class LoopBuilder:
         known = self._pure[0].get(key)
         if known is None:
             op = arith.ConstantOp.create(result_types=(value_type,), properties={"value": attribute})
-            self._add_constant(op)
+            self.add_constant(op)
             known = self._pure[0][key] = op.results[0]
         return known
 
-    def _add_constant(self, op: Operation) -> None:
+    def add_constant(self, op: Operation) -> None:
         """Put `op`, which depends on arguments and constants alone, to the start of the entry block."""
         entry = self._blocks[0]
         if self._last_constant is not None:

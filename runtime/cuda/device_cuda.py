@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tenon.passes.machine import GPUS
 from tenon.runtime.cuda import nvrtc
+from tenon.runtime.store import cache
 
 
 class CudaUnavailableError(RuntimeError):
@@ -62,9 +63,12 @@ def cupy_module() -> Any:
 
 
 def compile_kernels(module: ModuleOp, arch: str) -> tuple[str, nvrtc.Compiled]:
-    """The CUDA source of a grid-mapped module, and its machine code (empty where there are no kernels). Needs no
-    device."""
+    """The CUDA source of a grid-mapped module, and its machine code (empty where there are no kernels), which the disk
+    cache has by the source: programs for other sizes may have the same. Needs no device."""
     from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels
 
     source = emit_cuda(module, arch)
-    return source, nvrtc.compile_kernels(source, arch) if kernels(module) else nvrtc.Compiled(b"", {})
+    if not kernels(module):
+        return source, nvrtc.Compiled(b"", {})
+    key = cache.key("machine code", source, arch, str(nvrtc.version()))
+    return source, cache.made(key, lambda: nvrtc.compile_kernels(source, arch).files(), nvrtc.Compiled.of_files)

@@ -27,6 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tenon.dialects.families.host import is_host_call
 from tenon.lowering.buffers.memref_facts import WHOLE_VIEWS
 from tenon.lowering.cuda.shared_memory import shared_memory
+from tenon.lowering.cuda.told_numbers import told_numbers
 from tenon.runtime.cuda.device import Backend, DeviceBuffer, HostProgramError, element_dtype, static_array
 from tenon.runtime.cuda.host_arithmetic import ARITHMETIC, COMPARISONS, unsigned, wrapped
 from tenon.runtime.cuda.host_calls import run_host_call
@@ -64,13 +65,12 @@ class _Launch:
 
     @staticmethod
     def of(function: func.FuncOp) -> _Launch:
-        shapes: list[Any] = []
+        kernel, shapes = function.sym_name.data, list[Any]()
         for name in ("grid", "block"):
-            shape = function.attributes.get(name)
-            if not isinstance(shape, DenseArrayBase):
-                raise HostProgramError(f"main: @{function.sym_name.data} has no {name}; run map-to-grid first")
-            shapes.append(tuple(int(value) for value in shape.get_values()))
-        return _Launch(function.sym_name.data, *shapes)
+            if not isinstance(shape := function.attributes.get(name), DenseArrayBase):
+                raise HostProgramError(f"main: @{kernel} has no {name}; run map-to-grid first")
+            shapes.append(tuple(map(int, shape.get_values())))
+        return _Launch(kernel, *shapes)
 
 
 _CASTS = frozenset(kind.name for kind in (arith.IndexCastOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp))
@@ -302,13 +302,12 @@ def _translate_call(program: Program, op: func.CallOp) -> Step | None:
     ]
     if 0 in launch.grid:
         return None
+    told = [np.int64(number) for number in told_numbers(function)]
 
     def step(environment: Environment) -> None:
-        values = [
-            kind(value.address if isinstance(value := environment[slot], DeviceBuffer) else value)
-            for slot, kind in arguments
-        ]
-        program.backend.launch(launch.kernel, launch.grid, launch.block, values, dynamic_shared)
+        found = [(kind, environment[slot]) for slot, kind in arguments]
+        values = [kind(value.address if isinstance(value, DeviceBuffer) else value) for kind, value in found]
+        program.backend.launch(launch.kernel, launch.grid, launch.block, [*values, *told], dynamic_shared)
 
     return step
 

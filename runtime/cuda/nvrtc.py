@@ -8,10 +8,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes.util import find_library
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 INSTALL = "pip install 'tenon[cuda12]'"
@@ -51,6 +52,17 @@ class Compiled:
 
     cubin: bytes
     kernels: dict[str, KernelResources]
+
+    def files(self) -> dict[str, bytes]:
+        """The same as files, by name."""
+        kernels = {name: asdict(resources) for name, resources in self.kernels.items()}
+        return {"cubin": self.cubin, "kernels.json": json.dumps(kernels).encode()}
+
+    @staticmethod
+    def of_files(files: Mapping[str, bytes]) -> Compiled:
+        """What such files say."""
+        kernels = {name: KernelResources(**found) for name, found in json.loads(files["kernels.json"]).items()}
+        return Compiled(files["cubin"], kernels)
 
 
 def compile_cubin(source: str, arch: str) -> bytes:
