@@ -117,7 +117,7 @@ def contestants(
 
 def as_cupy(tensor: Any) -> Any:
     """PyTorch's array as CuPy's, in the same memory."""
-    import cupy
+    import cupy  # pyright: ignore[reportMissingImports]
     import ml_dtypes
     import torch
 
@@ -268,7 +268,7 @@ def page(data: Mapping[str, Any]) -> str:
 
 
 def machine_facts(torch: Any) -> dict[str, str]:
-    import cupy
+    import cupy  # pyright: ignore[reportMissingImports]
 
     import tenon.runtime.cuda.nvrtc as nvrtc
 
