@@ -42,6 +42,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "convert-structured-to-loops": _loader("nests.convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
     "separate-updates": _loader("grid_schedules.separate_updates", "SeparateUpdatesPass"),
     "gather-overlaps": _loader("grid_schedules.gather_overlaps", "GatherOverlapsPass"),
+    "sum-beside-rows": _loader("grid_schedules.sum_beside_rows", "SumBesideRowsPass"),
     "reduce-in-parts": _loader("grid_schedules.reduce_in_parts", "ReduceInPartsPass"),
     "scan-in-parts": _loader("grid_schedules.scan_in_parts", "ScanInPartsPass"),
     "decide-steps": _loader("grid_schedules.decide_steps", "DecideStepsPass"),
@@ -79,7 +80,8 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
     parts: tuple[str, ...] = ()
     bufferize, updates = "bufferize", ("write-updates",)
     if options.gpu is not None:
-        in_parts = (_spec(name, _machine(options.gpu)) for name in ("reduce-in-parts", "scan-in-parts"))
+        names = ("sum-beside-rows", "reduce-in-parts", "scan-in-parts")
+        in_parts = (_spec(name, _machine(options.gpu)) for name in names)
         parts = ("separate-updates", "gather-overlaps", *in_parts)
         serialised = f"serialised={','.join(options.serialised)}" if options.serialised else ""
         gpu = _machine(options.gpu)

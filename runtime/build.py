@@ -58,7 +58,7 @@ def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
 
 
 def _for_cuda(module: ModuleOp, architecture: str) -> dict[str, bytes]:
-    from tenon.lowering.grid_schedules.explain import explain
+    from tenon.lowering.grid_schedules.decide_steps import explain
     from tenon.lowering.pipeline import lower_to_buffers
 
     told = options("cuda", architecture)

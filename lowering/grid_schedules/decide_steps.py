@@ -6,35 +6,40 @@ for, `shared_arguments` on those that compute in place, and `alignments` on thos
 has the attribute keeps it, and one that the attribute `schedules` of another function names gets it from there. The
 others have `unscheduled`, which says why; `map-to-grid` deals with them.
 
-Each decider returns steps, or the reason why it has none; the first list that the nest takes is chosen.
+Each decider returns steps, or the reason why it has none; the first list that the nest takes is chosen. `explain` says
+what each has against a kernel, which one has steps for it, and among which tiles these were chosen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from tenon.lowering.buffers.alignments import alignments, write_alignments
+from tenon.lowering.buffers.shared_arguments import shared_arguments, write_shared
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.grid_schedules.chained_products import decide_chained_products, decide_chained_warpgroups
 from tenon.lowering.grid_schedules.columns import decide_columns
-from tenon.lowering.grid_schedules.contractions import decide_contraction
+from tenon.lowering.grid_schedules.contractions import decide_contraction, large_product
 from tenon.lowering.grid_schedules.elementwise import decide_elementwise
-from tenon.lowering.grid_schedules.matrix_instructions import decide_matrix_instructions
-from tenon.lowering.grid_schedules.rows import decide_rows
-from tenon.lowering.grid_schedules.shared_arguments import shared_arguments, write_shared
+from tenon.lowering.grid_schedules.matrix_instructions import candidates, decide_matrix_instructions
+from tenon.lowering.grid_schedules.product_tiles import told
+from tenon.lowering.grid_schedules.rows import decide_rows, decide_rows_and_columns
 from tenon.lowering.grid_schedules.transposes import decide_transpose
+from tenon.lowering.grid_schedules.warpgroup_instructions import candidates as warpgroup_candidates
 from tenon.lowering.grid_schedules.warpgroup_instructions import (
     decide_warpgroup_boxes,
     decide_warpgroup_instructions,
 )
 from tenon.lowering.grid_schedules.whole_reductions import decide_whole_reductions, decide_windows
 from tenon.lowering.kernels.collapse_loops import collapse_loops
-from tenon.lowering.kernels.statement import read_kernel
+from tenon.lowering.kernels.statement import kernels_of, read_kernel
 from tenon.lowering.steps.nest import Nest, NestError
+from tenon.lowering.steps.pack import ASYNC
 from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.table import ATTRIBUTE, apply_steps, given_steps, write_steps
 from tenon.lowering.steps.validity import nest_obstacle
@@ -53,9 +58,17 @@ DECIDERS: dict[str, Decider] = {
     "contractions": decide_contraction,
     "windows": decide_windows,
     "rows": decide_rows,
+    "rows and columns": decide_rows_and_columns,
     "columns": decide_columns,
     "whole reductions": decide_whole_reductions,
 }
+
+TILED = {
+    "warpgroup instructions": warpgroup_candidates,
+    "warpgroup instructions, threads copy": partial(warpgroup_candidates, copies=ASYNC),
+    "matrix instructions": candidates,
+}
+"""The deciders that choose among tiles of a product."""
 
 UNSCHEDULED = "unscheduled"
 """The attribute of a kernel that no decider has steps for: the reasons."""
@@ -115,3 +128,36 @@ def steps_of(function: func.FuncOp, machine: Gpu, decider: Decider) -> Sequence[
         return nest_obstacle(nest) or steps
     except NestError as error:
         return str(error)
+
+
+def explain(module: ModuleOp, gpu: Gpu, serialised: Mapping[str, str]) -> str:
+    """The text for all kernels of a module that nothing was decided for yet; it stays as it is. Of kernels that are
+    `serialised` it says why (see `Built`)."""
+    lines: list[str] = []
+    given, aligned = given_steps(module), alignments(module, gpu.access)
+    for function in kernels_of(module.clone()):
+        write_alignments(function, aligned.get(function.sym_name.data))
+        lines.append(f"{function.sym_name.data}")
+        if ATTRIBUTE in function.attributes or function.sym_name.data in given:
+            lines.append("  its steps are given")
+            continue
+        machine = gpu
+        if (remark := serialised.get(function.sym_name.data)) is not None:
+            machine = gpu.common
+            lines.append(f"  by instructions of {gpu.architecture} the assembler serialises it: {remark}")
+        collapse_loops(function)
+        for name, decider in DECIDERS.items():
+            steps = steps_of(function, machine, decider)
+            if isinstance(steps, str):
+                lines.append(f"  {name}: {steps}")
+                continue
+            lines.append(f"  {name}: chosen")
+            nest = Nest.of(read_kernel(function), machine)
+            product = large_product(nest)
+            if name in TILED and not isinstance(product, str):
+                lines += [f"    {line}" for line in told(TILED[name](nest, product))]
+            lines += [f"    {step}" for step in steps]
+            break
+        else:
+            lines.append("  a thread or a block for each iteration of its outermost loop")
+    return "".join(f"{line}\n" for line in lines)

@@ -16,6 +16,7 @@ from tenon.lowering.kernels.statement import LoopKind
 from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.inline import Inline
 from tenon.lowering.steps.nest import Nest, Space
+from tenon.lowering.steps.pieces import PiecesStep
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
@@ -41,6 +42,32 @@ def decide_rows(nest: Nest) -> Sequence[Step] | str:
         return "what is reduced are not neighbours"
     rows = [axis for axis in nest.extents if axis not in axes]
     return _Rows(nest, rows, [axis for axis in axes if axis != row], row).steps()
+
+
+def decide_rows_and_columns(nest: Nest) -> Sequence[Step] | str:
+    """Steps for a kernel that reduces rows, and adds up columns of a group of them: a block has groups, whose rows it
+    goes through one after the other, and keeps sums of columns, as it does rows, in registers."""
+    sums = [s.reduced for s in nest.statements if s.reduced]
+    kept = [axis for axis in nest.extents if not any(axis in axes for axes in sums)]
+    if len(kept) != 1 or any(len(axes) != 1 for axes in sums) or len({*sums}) != 2:
+        return "not both rows and columns of groups of rows are reduced"
+    (row,) = next(axes for axes in sums)
+    (inside,) = next(axes for axes in sums if row not in axes)
+    if innermost(nest, [row]) != row:
+        return "what is reduced first are no neighbours"
+    rows = _Rows(nest, kept, [], row, [inside])
+    return [*rows.steps(), PiecesStep(inside)] if rows.is_kept else "registers do not hold a row"
+
+
+def held_threads(nest: Nest) -> int | None:
+    """How many threads have a row, where they hold it in registers."""
+    axes = reduced_axes(nest)
+    row = None if isinstance(axes, str) or len(axes) != 1 else innermost(nest, axes)
+    kept = [axis for axis in nest.extents if axis != row]
+    if row is None or len(kept) != 1:
+        return None
+    rows = _Rows(nest, kept, [], row)
+    return rows.threads if rows.is_kept else None
 
 
 def reduced_axes(nest: Nest) -> list[str] | str:
@@ -74,40 +101,60 @@ class _Rows:
     rows: Sequence[str]
     between: Sequence[str]
     row: str
+    inside: Sequence[str] = ()
+    """Rows that a block has one after the other."""
+
+    @property
+    def width(self) -> int:
+        """Elements of a vector."""
+        return vector_width(self.nest, self.row)
+
+    @property
+    def pieces(self) -> int:
+        """Vectors of a thread."""
+        return -(-self.vectors // self.threads)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether registers hold what a thread has of a row: what is computed of that takes the others."""
+        registers = self.nest.machine.registers // MOST_THREADS
+        return self.pieces * self.width <= registers // 4 and not self.between
 
     def steps(self) -> list[Step]:
-        nest, row = self.nest, self.row
-        width = vector_width(nest, row)
-        vectors = -(-nest.extents[row] // width)
-        threads = self.threads(vectors)
-        pieces = -(-vectors // threads)
-        registers = nest.machine.registers // MOST_THREADS
-        kept = pieces * width <= registers // 4 and not self.between  # what is computed of them takes the others
-        order = [*self.rows, *self.between, row]
+        nest, row, width, threads, pieces, kept = (
+            *(self.nest, self.row, self.width, self.threads, self.pieces, self.is_kept),
+        )
+        order = [*self.rows, *self.inside, *self.between, row]
         steps: list[Step] = [Reorder(tuple(order))] if order != list(nest.extents) else []
         inner = row
         if width > 1:
             steps += [Split(row, width, (f"{row}_", f"{row}v")), Vectorize(f"{row}v")]
             inner = f"{row}_"
         steps.append(Split(inner, threads, (f"{row}p", f"{row}t")))
-        steps += self.pieces(pieces, kept=kept)
+        steps += self.written_out(pieces, kept=kept)
         steps += self.bind_threads(threads)
         if not kept:
             steps += inlined(self.nest, self.row)
         return [*steps, *pack_all(nest)]
 
-    def threads(self, vectors: int) -> int:
+    @property
+    def vectors(self) -> int:
+        """Of a row."""
+        return -(-self.nest.extents[self.row] // self.width)
+
+    @property
+    def threads(self) -> int:
         """Threads for each row, a power of two."""
-        warp = self.nest.machine.warp
+        warp, vectors = self.nest.machine.warp, self.vectors
         wanted = -(-vectors // VECTORS)
         threads = min(1 << max(wanted - 1, 0).bit_length(), MOST_THREADS)
-        rows = prod(self.nest.extents[axis] for axis in self.rows)
+        rows = prod(self.nest.extents[axis] for axis in (*self.rows, *self.inside))
         most = min(1 << max(vectors - 1, 0).bit_length(), MOST_THREADS)
         while threads < most and rows * threads < self.nest.machine.multiprocessors * MOST_THREADS:
             threads *= 2
         return threads if self.rows else max(threads, warp)
 
-    def pieces(self, count: int, *, kept: bool) -> list[Step]:
+    def written_out(self, count: int, *, kept: bool) -> list[Step]:
         """Steps for what one thread has of a row."""
         loop = f"{self.row}p"
         if kept or count <= VECTORS:

@@ -148,7 +148,7 @@ def _order_obstacles(nest: Nest, axis: str, sums: Sequence[NestStatement]) -> It
         for output in statement.outputs:
             if nest.space(output.buffer) is not Space.REGISTERS or output.buffer not in nest.spaces:
                 yield f"{nest.name_of(output.buffer)} is not kept in registers"
-            elif output.buffer in nest.kernel.function.body.block.args:
+            elif statement in sums and output.buffer in nest.kernel.function.body.block.args:
                 yield f"{nest.name_of(output.buffer)} is stored before it is known"
 
 

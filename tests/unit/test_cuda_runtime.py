@@ -221,17 +221,11 @@ def test_sizes_that_the_same_steps_are_for_have_one_machine_code(
     compiled: list[str] = []
     monkeypatch.setattr(nvrtc, "compile_kernels", compile_to(compiled))
     elementwise = tenon.jit(lambda x, y: tenon.tanh(x * 2 + y), device="cuda", dynamic={"x": ("n",), "y": ("n",)})
-    rows = tenon.jit(lambda x, y: tenon.softmax(x, axis=1) * y, device="cuda")
     with knobs.override(cache=True, cache_dir=tmp_path):
         for n in (1000, 1004, 3996, 1000):
             x, y = floats(n), floats(n, seed=1)
             np.testing.assert_allclose(elementwise(x, y).get(), np.tanh(x * 2 + y), rtol=1e-5)
-        assert len(compiled) == 1
-        for n in (5, 9, 31):
-            x, y = floats(n, 20), floats(20)
-            e = np.exp(x - x.max(1, keepdims=True))
-            np.testing.assert_allclose(rows(x, y).get(), e / e.sum(1, keepdims=True) * y, rtol=1e-5)
-    assert len(compiled) == 2
+    assert len(compiled) == 1
 
 
 def test_programs_start_from_the_disk_cache(
