@@ -124,6 +124,8 @@ class StatementCode(BodyCode):
         def row() -> None:
             self.held = dict(before)
             self._hold_inputs(statement)
+            if self._overwrites(statement):
+                self.code.builder.add(gpu.BarrierOp())
             if is_scanned(statement):
                 self._scan(statement, inner, lasting)
             elif statement.reduced:
@@ -133,6 +135,15 @@ class StatementCode(BodyCode):
 
         self.copies.over(outer, lambda: self._in_turns(turns, row))
         self.held = before if outer else before | lasting
+
+    def _overwrites(self, statement: NestStatement) -> bool:
+        """Whether a thread may write what others that have the same elements, as those that reduce together, have just
+        read: it is loaded here, behind the barrier in front of all statements, where operands are copied in pieces."""
+        if not any(tile.at for tile in self.copies.tiles):
+            return False
+        shared = {buffer for pair in in_place(self.nest) for buffer in pair}
+        written = [output for output in statement.outputs if output.buffer in shared]
+        return any(loop.extent > 1 for output in written for loop in self.nest.others(output.axes))
 
     def _in_turns(self, turns: Sequence[Loop], row: Callable[[], None]) -> None:
         """`row` for each iteration of a loop that takes turns: it finds its sums where those of the first one are."""

@@ -228,6 +228,13 @@ def test_sizes_that_the_same_steps_are_for_have_one_machine_code(
     assert len(compiled) == 1
 
 
+def test_a_product_is_added_to_a_donated_array_by_threads_that_share_its_sums(machine: cupy_stand_in.Machine) -> None:
+    """All of them read what one overwrites; the shim finds a race where it may do so before."""
+    function = tenon.jit(lambda x, h, w: x + h @ w, device="cuda", donate="x")
+    x, h, w = floats(128, 16), floats(128, 64), floats(64, 16)
+    np.testing.assert_allclose(function(on_gpu(x), on_gpu(h), on_gpu(w)).get(), x + h @ w, rtol=1e-4, atol=1e-4)
+
+
 def test_programs_start_from_the_disk_cache(
     machine: cupy_stand_in.Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
