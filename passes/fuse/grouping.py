@@ -256,7 +256,7 @@ class Grouping:
         right, iteration = self.group_of[op], self._planner.iterations.get(op)
         if not isinstance(op, ReductionOp) or len(right.operations) > 1 or iteration is None:
             return
-        if not iteration.space.parallel[-1]:
+        if not any(iteration.space.parallel[-1:]):
             return
         for producer in self._producers(op, everywhere=True):
             left = self.group_of[producer]

@@ -829,3 +829,13 @@ func.func @few_long_rows(%x: tensor<64x8x64x64xf32>) -> tensor<64x8x64x64xf32> {
 // LONG-LABEL: @few_long_rows
 // LONG:         func.call @kernel_0(%x)
 // LONG:         func.call @kernel_1(%x,
+
+// -----
+
+// A number has no loop that could be along rows.
+func.func @reduction_of_a_number(%x: tensor<f32>) -> tensor<i1> {
+  %a = tenon.all %x : tensor<f32> -> tensor<i1>
+  func.return %a : tensor<i1>
+}
+// CHECK-LABEL: func.func private @kernel_0
+// CHECK:         tenon.all
