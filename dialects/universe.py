@@ -13,10 +13,17 @@ def _upstream(module: str, name: str) -> Callable[[], Dialect]:
     return lambda: getattr(import_module(f"tenon.dialects.upstream.{module}"), name)
 
 
+def _llvm() -> Dialect:
+    from tenon.dialects.upstream.intrinsics import load_llvm
+
+    return load_llvm()
+
+
 UPSTREAM = {
     "amx": _upstream("amx", "Amx"),
     "arith": _upstream("vector_arith", "VectorArith"),
     "gpu": _upstream("gpu_shuffle", "GpuWithShuffle"),
+    "llvm": _llvm,
     "memref": _upstream("prefetch", "MemRefWithPrefetch"),
     "nvgpu": _upstream("nvgpu", "NvGpu"),
     "nvvm": _upstream("nvvm", "NVVM"),
@@ -57,17 +64,9 @@ def _registered(namespace: str) -> Dialect:
     return Dialect(namespace, [op for name, op in registry().items() if name.startswith(f"{namespace}.")])
 
 
-def scalar_dialect() -> Dialect:
-    """The dialect of what formulas on scalars take beyond `arith` and `math`."""
-    from tenon.dialects.upstream.scaling import ScaleOp
-
-    return Dialect("scalar", [ScaleOp])
-
-
 def registered_dialects() -> list[Dialect]:
-    """The tensor dialect, one for each other namespace that registered ops are named in, and `scalar`."""
+    """The tensor dialect, and one for each other namespace that registered ops are named in."""
     from tenon.dialects.definition.registry import registry
 
-    dialects = [tenon_dialect(), scalar_dialect()]
     others = {name.partition(".")[0] for name in registry()} - {"tenon"}
-    return [*dialects, *map(_registered, sorted(others))]
+    return [tenon_dialect(), *map(_registered, sorted(others))]

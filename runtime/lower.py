@@ -41,8 +41,10 @@ def new_context() -> Context:
 
     ctx = Context()
     plain = (builtin_dialect(), func.Func, math.Math, linalg.Linalg, tensor.Tensor, scf.Scf)
-    for dialect in (*plain, *[load() for load in UPSTREAM.values()], *registered_dialects()):
+    for dialect in (*plain, *registered_dialects()):
         ctx.load_dialect(dialect)
+    for name, load in UPSTREAM.items():
+        ctx.register_dialect(name, load)
     return ctx
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from xdsl.universe import Universe
 
-from tenon.dialects.universe import debug_dialect, scalar_dialect, tenon_dialect, tiles_dialect
+from tenon.dialects.universe import debug_dialect, tenon_dialect, tiles_dialect
 from tenon.lowering.pipeline import PASSES as LOWERING_PASSES
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
 
@@ -16,7 +16,6 @@ _IN_XDSL = ("canonicalize", "cse", "dce")
 TENON_UNIVERSE = Universe(
     all_dialects={
         "debug": debug_dialect,
-        "scalar": scalar_dialect,
         "tenon": tenon_dialect,
         "tiles": tiles_dialect,
     },

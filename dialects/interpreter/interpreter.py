@@ -75,7 +75,7 @@ class _Sequence(NamedTuple):
 
 _registered: dict[type[Operation], _Registration] = {}
 _resolved: dict[type[Operation], _Registration] = {}
-_DIALECTS = frozenset(("amx", "arith", "func", "linalg", "math", "memref", "scalar", "scf", "tensor", "vector"))
+_DIALECTS = frozenset(("amx", "arith", "func", "linalg", "llvm", "math", "memref", "scf", "tensor", "vector"))
 
 
 def register(op_type: type[Operation], function: Implementation, *, constant: bool = False) -> None:

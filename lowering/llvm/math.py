@@ -1,4 +1,4 @@
-"""`math` to LLVM, on scalars and vectors.
+"""`math`, and instructions by their names, to LLVM, on scalars and vectors.
 
 What LLVM has instructions for becomes an intrinsic. The rest becomes calls of the C library's functions, lane by lane
 for vectors; the pass `expand-math` replaces all but what is to be exact by inline arithmetic before it comes to that.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from tenon.dialects.upstream.intrinsics import CallIntrinsicOp
 from tenon.lowering.llvm.arith import fastmath_flags
 from tenon.lowering.llvm.function import FunctionWriter, Handler
 from tenon.lowering.llvm.tables import C_FUNCTIONS, FLAGS_OF_INTRINSICS, INTRINSICS
@@ -54,33 +55,18 @@ def _call(writer: FunctionWriter, function: str, scalar: LlvmType, values: list[
     return writer.emit(f"call {scalar.text} @{function}({arguments})")
 
 
-def _scale(writer: FunctionWriter, op: Operation) -> None:
-    """AVX-512's instruction; for other processors the pass `expand-math` writes products."""
-    value_type, arguments = writer.type_of(op.operands[0]), writer.operands(op)
-    element, bits = value_type.scalar.element, value_type.scalar.bits
-    vector = value_type if value_type.lanes else LlvmType(element, bits, 128 // bits)
-    lanes = vector.lanes or 1
-    width = bits * lanes
-    mask = LlvmType(f"i{max(lanes, 8)}", max(lanes, 8))
-    if value_type.lanes is None:
-        arguments = [
-            writer.emit(f"insertelement {vector.text} zeroinitializer, {element} {scalar}, i64 0")
-            for scalar in arguments
-        ]
-    letter = "s" if bits == 32 else "d"
-    name = f"x86.avx512.mask.scalef.{f'p{letter}.{width}' if value_type.lanes else f's{letter}'}"
-    typed = [*((vector, argument) for argument in arguments), (vector, "zeroinitializer"), (mask, "-1")]
-    if name.endswith(("512", "ss", "sd")):
-        typed.append((LlvmType("i32", 32), "4"))  # rounding as it is set
-    result = writer.call_intrinsic(name, vector, typed)
-    if value_type.lanes is None:
-        result = writer.emit(f"extractelement {vector.text} {result}, i64 0")
-    writer.values[op.results[0]] = result
+def _call_intrinsic(writer: FunctionWriter, op: Operation) -> None:
+    assert isinstance(op, CallIntrinsicOp)
+    if op.op_bundle_operands or op.ress is None:
+        raise ValueError(f"{op.intrin.data} has operand bundles or no result, neither is supported")
+    arguments = [(writer.type_of(operand), writer.values[operand]) for operand in op.args]
+    name = op.intrin.data.removeprefix("llvm.")
+    writer.values[op.ress] = writer.call_intrinsic(name, writer.type_of(op.ress), arguments)
 
 
 MATH_HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(INTRINSICS, _intrinsic),
     **dict.fromkeys(C_FUNCTIONS, _call_c_library),
     "math.rsqrt": _reciprocal_square_root,
-    "scalar.scaleb": _scale,
+    "llvm.call_intrinsic": _call_intrinsic,
 }

@@ -21,6 +21,7 @@ from xdsl.dialects import func, memref, scf, vector
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from tenon.dialects.upstream.intrinsics import is_arithmetic
 from tenon.dialects.upstream.prefetch import PrefetchOp
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import root_of
@@ -31,7 +32,6 @@ _LOADS = (memref.LoadOp, vector.LoadOp)
 _STORES = (memref.StoreOp, vector.StoreOp, vector.MaskedStoreOp)
 _OTHERS = (*_LOADS, *_STORES, vector.MaskedLoadOp, PrefetchOp, scf.YieldOp, scf.ReduceOp)
 _BUFFERS = (Block, memref.AllocaOp, memref.AllocOp, memref.GetGlobalOp)
-_PURE = ("arith.", "math.", "scalar.", "vector.")
 
 
 class HoistLoadsPass(FunctionPass):
@@ -66,7 +66,7 @@ def _hoist(loop: scf.ForOp | scf.ParallelOp) -> None:
 def _constant_loads(loop: scf.ForOp | scf.ParallelOp) -> list[Operation]:
     """The loads of `loop` that are the same for all of its last dimension, and what computes their places, in order."""
     *ops, _ = loop.body.block.ops
-    if any(op.regions or not (isinstance(op, _OTHERS) or op.name.startswith(_PURE)) for op in ops):
+    if any(op.regions or not (isinstance(op, _OTHERS) or is_arithmetic(op)) for op in ops):
         return []
     reached = {op: [root_of(value) for value in op.operands if isinstance(value.type, MemRefType)] for op in ops}
     stored = {buffer for op in ops if isinstance(op, _STORES) for buffer in reached[op]}

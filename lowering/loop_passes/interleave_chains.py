@@ -40,6 +40,7 @@ from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tenon.dialects.upstream.intrinsics import is_arithmetic
 from tenon.dialects.upstream.prefetch import PrefetchOp
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.function_pass import Change, FunctionPass
@@ -51,7 +52,6 @@ LEAST = 8
 
 _LOADS = (memref.LoadOp, vector.LoadOp, vector.MaskedLoadOp)
 _STORES = (memref.StoreOp, vector.StoreOp, vector.MaskedStoreOp)
-_PURE = ("arith.", "math.", "scalar.", "vector.")
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,12 @@ def _is_free(op: Operation) -> bool:
     """Whether an op reaches no memory. A branch may be such an op: that to the rare numbers that a formula is not for,
     where functions of the C library are called."""
     if not op.regions:
-        return op.name.startswith(_PURE) and not _buffers(op)
-    inside = (*_PURE, "scf.", "func.call")
-    return isinstance(op, scf.IfOp) and not any(_buffers(o) or not o.name.startswith(inside) for o in op.walk())
+        return is_arithmetic(op) and not _buffers(op)
+    return isinstance(op, scf.IfOp) and not any(_buffers(o) or not _may_be_in_branch(o) for o in op.walk())
+
+
+def _may_be_in_branch(op: Operation) -> bool:
+    return is_arithmetic(op) or op.name.startswith(("scf.", "func.call"))
 
 
 def _operands(op: Operation) -> list[SSAValue]:

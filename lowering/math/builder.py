@@ -13,6 +13,7 @@ from typing import cast
 from xdsl.dialects import arith, math, scf, vector
 from xdsl.dialects.builtin import (
     AnyFloat,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     FixedBitwidthType,
     FloatAttr,
@@ -28,7 +29,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tenon.dialects.upstream.scaling import ScaleOp
+from tenon.dialects.upstream.intrinsics import SCALE, CallIntrinsicOp
 from tenon.dialects.upstream.vector_arith import (
     CmpfOp,
     CmpiOp,
@@ -102,8 +103,18 @@ def family_of_types(value_type: Attribute) -> tuple[Attribute, Attribute, Attrib
     return f32_type, f64_type, i32_type, i64_type, i1_type
 
 
+@cache
+def _register_of(element: Attribute, lanes: int) -> VectorType[Attribute]:
+    return VectorType(element, (lanes,))
+
+
+@cache
+def _mask_type(bits: int) -> IntegerType:
+    return IntegerType(bits)
+
+
 class ArithmeticBuilder:
-    """Inserts operations before `anchor`, with its location; with `scaling`, `ScaleOp` among them."""
+    """Inserts operations before `anchor`, with its location; with `scaling`, the one that scales among them."""
 
     def __init__(
         self, anchor: Operation, constants: Constants, shape_like: Attribute, *, scaling: bool = False
@@ -181,10 +192,14 @@ class ArithmeticBuilder:
         return value
 
     def scale(self, x: SSAValue, exponent: SSAValue) -> SSAValue:
-        """x * 2^exponent, both f32 or both f64, rounded once; see `ScaleOp` for the limits"""
+        """x * 2^exponent, both f32 or both f64, rounded once (scaleB of IEEE 754).
+
+        The exponent is a whole number from -190 to 128 in f32 and from -1150 to 1024 in f64, and x is between 2^-32 and
+        2^32 in magnitude, or NaN. 0 times any power but infinity is 0. All else gives some number.
+        """
         width = element_width(x)
         if self._scales(x):
-            return self.insert(ScaleOp.create(operands=[x, exponent], result_types=[x.type]))
+            return self._scaled_at_once(x, exponent)
         fraction, bias, extra = (23, 127, 64) if width == 32 else (52, 1023, 128)
         negative = self.compare("olt", exponent, 0.0)
         # the low bits of the sum are the exponent
@@ -194,6 +209,28 @@ class ArithmeticBuilder:
         rest = self.select(negative, self.constant(2.0**-extra, x.type), 2.0)
         factor = self.integer_add(shifted, self.select(negative, large, (bias - 1) << fraction))
         return self.mul(self.mul(x, self.from_bits(factor)), rest)
+
+    def _scaled_at_once(self, x: SSAValue, exponent: SSAValue) -> SSAValue:
+        """The same by one instruction"""
+        width, letter = element_width(x), "s" if element_width(x) == 32 else "d"
+        if isinstance(x.type, VectorType):
+            lanes, kind = x.type.element_count(), f"p{letter}.{x.type.element_count() * width}"
+            return self._call_scaling(kind, x, exponent, lanes)
+        lane = {"static_position": DenseArrayBase.from_list(i64, [0])}
+        vector_type = _register_of(x.type, 128 // width)
+        zeros = self.constant(0.0, vector_type)
+        first, second = (
+            self.insert(vector.InsertOp.create(operands=[y, zeros], result_types=[vector_type], properties=lane))
+            for y in (x, exponent)
+        )
+        scaled = self._call_scaling(f"s{letter}", first, second, 1)
+        return self.insert(vector.ExtractOp.create(operands=[scaled], result_types=[x.type], properties=lane))
+
+    def _call_scaling(self, kind: str, x: SSAValue, exponent: SSAValue, lanes: int) -> SSAValue:
+        arguments = [x, exponent, x, self.constant(-1, _mask_type(max(lanes, 8)))]
+        if kind.endswith(("512", "ss", "sd")):
+            arguments.append(self.constant(4, i32))  # rounding as it is set
+        return self.insert(CallIntrinsicOp.of(SCALE + kind, arguments, x.type))
 
     def _scales(self, x: SSAValue) -> bool:
         """Whether one instruction scales x"""

@@ -15,8 +15,8 @@ Integers that are divided by a constant, in vectors, are multiplied by one over 
 An exponential with the flag `afn` is 0 below 2^-103 in f32 and 2^-970 in f64, the smallest normal number over the
 distance from 1 to the next.
 
-The option `scaling` says that the processor has the instructions of AVX-512 that multiply by powers of two: they are
-`scalar.scaleb`. Without it that is two products, also in place of `scalar.scaleb` that is there already.
+The option `scaling` says that the processor has the instructions of AVX-512 that multiply by powers of two, which
+`llvm.call_intrinsic` names. Without it that is two products.
 
 Without the option `multiply-add` the processor has no fused multiply-add. In f64 a call for each would cost more than
 one for the function, so that f64 is left to the C library, but for small whole powers.
@@ -51,7 +51,6 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.support.location import position_of
 from tenon.dialects.upstream.float_remainder import RemFOp
-from tenon.dialects.upstream.scaling import ScaleOp
 from tenon.dialects.upstream.vector_arith import element_type_of
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.function_pass import Change, FunctionPass
@@ -110,9 +109,6 @@ _OF_ANGLES = frozenset({"math.cos", "math.sin", "math.tan"})
 _OF_TWO = frozenset({"math.atan2", "math.powf"})
 _C_NAMES = {"math.powf": "pow"}
 
-_OTHERS = (RemFOp, ScaleOp)
-"""What is expanded and not in `math`."""
-
 _INDEX = IndexType()
 
 _SIGN_ONLY = frozenset({"math.absf", "math.copysign"})
@@ -155,7 +151,7 @@ class _FunctionExpander:
         self.constants = Constants(function.body.block)
 
     def run(self) -> None:
-        formulas = [op for op in all_ops(self.function) if op.name.startswith("math.") or isinstance(op, _OTHERS)]
+        formulas = [op for op in all_ops(self.function) if op.name.startswith("math.") or isinstance(op, RemFOp)]
         quotients = [op for op in all_ops(self.function) if isinstance(op, arith.DivfOp)]
         for op in formulas:
             type_ = op.operands[0].type
@@ -179,9 +175,7 @@ class _FunctionExpander:
     def expand(self, op: Operation) -> None:
         """Replace one operation, if there is something to replace it with."""
         element = element_type_of(op.operands[0].type)
-        if isinstance(op, ScaleOp):
-            self._replace(op, self._builder(op).scale(op.x, op.exponent))
-        elif isinstance(element, Float16Type | BFloat16Type) and op.name not in _SIGN_ONLY:
+        if isinstance(element, Float16Type | BFloat16Type) and op.name not in _SIGN_ONLY:
             self._expand_wider(op, f32)
         elif op.name == "math.fpowi":
             self._expand_integer_exponent(op, element)

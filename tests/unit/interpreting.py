@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from tenon.dialects.interpreter.interpreter import Interpreter
-from tenon.dialects.universe import scalar_dialect
+from tenon.dialects.universe import UPSTREAM
 
 DTYPES = {
     "f16": np.float16,
@@ -30,9 +30,8 @@ DTYPES = {
 
 def parse(text: str) -> ModuleOp:
     context = Context()
-    for name, factory in get_all_dialects().items():
+    for name, factory in (get_all_dialects() | {"llvm": UPSTREAM["llvm"]}).items():
         context.register_dialect(name, factory)
-    context.load_dialect(scalar_dialect())
     return Parser(context, text).parse_module()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Sequence
-from io import StringIO
 from typing import Any
 
 import ml_dtypes
@@ -19,9 +18,8 @@ from xdsl.dialects.math import Math
 from xdsl.dialects.scf import Scf
 from xdsl.dialects.vector import Vector
 from xdsl.parser import Parser
-from xdsl.printer import Printer
 
-from tenon.dialects.universe import scalar_dialect
+from tenon.dialects.universe import UPSTREAM
 from tenon.dialects.upstream.prefetch import MemRefWithPrefetch
 from tenon.dialects.upstream.vector_arith import VectorArith
 from tenon.lowering.llvm.emit_llvm import emit_llvm
@@ -53,8 +51,9 @@ ELEMENT_NAMES = {
 def parse(text: str) -> ModuleOp:
     """Parse and verify loop-stage text."""
     context = Context()
-    for dialect in (Builtin, Func, Scf, MemRefWithPrefetch, Vector, Math, VectorArith, scalar_dialect()):
+    for dialect in (Builtin, Func, Scf, MemRefWithPrefetch, Vector, Math, VectorArith):
         context.load_dialect(dialect)
+    context.register_dialect("llvm", UPSTREAM["llvm"])
     module = Parser(context, text).parse_module()
     module.verify()
     return module
@@ -166,10 +165,7 @@ def check_with_upstream(module: ModuleOp) -> None:
     """Let upstream's mlir-opt parse and verify what we print; skip the test where it is not installed."""
     if MLIR_OPT is None:
         pytest.skip("mlir-opt is not installed")
-    text = StringIO()
-    Printer(text, print_generic_format=True).print_op(module)  # the only form that our own ops have there
-    command = [MLIR_OPT, "--verify-each", "--allow-unregistered-dialect"]
-    result = subprocess.run(command, input=text.getvalue(), text=True, capture_output=True)
+    result = subprocess.run([MLIR_OPT, "--verify-each"], input=str(module), text=True, capture_output=True)
     assert result.returncode == 0, result.stderr
 
 

@@ -13,6 +13,8 @@ import pytest
 from interpreting import DTYPES, apply_to_tensors, run, run_op
 from random_numbers import generator
 
+from tenon.dialects.interpreter.interpreter import InterpreterError
+
 RANDOM = generator()
 
 
@@ -342,9 +344,19 @@ class TestMath:
         assert run_op("math.fma %0, %1, %2 : f32", ["f32"] * 3, "f32", 1 - e, 1 + e, -1) == -e * e
 
     def test_scaling_rounds_once(self):
-        product = '"scalar.scaleb"(%0, %1) : (f32, f32) -> f32'
-        scaled = [run_op(product, ["f32"] * 2, "f32", 1.5, n) for n in (3, -149, -151, 128)]
-        assert scaled == [12.0, 2.0**-148, 0.0, math.inf]
+        def scale(kind: str, mask: int) -> list[float]:
+            x, n, others = (np.array(v, np.float32) for v in ([1.5] * 4, [3, -149, -151, 128], [7] * 4))
+            text = f"""func.func @main(%x: V, %n: V, %o: V, %m: i8, %r: i32) -> V {{
+              %y = llvm.call_intrinsic "llvm.x86.{kind}"(%x, %n, %o, %m, %r) : (V, V, V, i8, i32) -> V
+              func.return %y : V
+            }}"""
+            return run(text.replace("V", "vector<4xf32>"), x, n, others, mask, 4)[0].tolist()
+
+        assert scale("avx512.mask.scalef.ps.128", -1) == [12.0, 2.0**-148, 0.0, math.inf]
+        assert scale("avx512.mask.scalef.ps.128", 5) == [12.0, 7.0, 0.0, 7.0]
+        assert scale("avx512.mask.scalef.ss", -1) == [12.0, 1.5, 1.5, 1.5]
+        with pytest.raises(InterpreterError, match=r"the interpreter does not know the instruction llvm\.x86\.other"):
+            scale("other", -1)
 
     @pytest.mark.parametrize("bits", [1, 8, 32, 64])
     def test_bit_counts_and_absolute_value(self, bits):

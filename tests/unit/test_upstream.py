@@ -16,10 +16,12 @@ from tenon.dialects.definition.registry import registry
 from tenon.dialects.upstream.module_parser import ModuleParser
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
+from tenon.passes.machine import MACHINES
 from tenon.runtime.lower import new_context
 
 MLIR_OPT = shutil.which("mlir-opt-22")
 OPS = [name for name in registry() if name.startswith("tenon.")]
+OPTIONS = LoweringOptions(MACHINES["avx512"])
 MOST, LOWERED = 4, 2
 """How many samples of an op are tried, and how many in the stages after the first, whose texts take long to parse."""
 
@@ -30,7 +32,7 @@ def texts_of(name: str) -> list[str]:
     lowered = set(map(str, samples_of(name, LOWERED)))
     for sample in samples_of(name, MOST):
         module = tenon.jit(lambda *arrays, sample=sample: sample.apply(arrays)).trace(*sample.arrays).module
-        for stage in stages(LoweringOptions()):
+        for stage in stages(OPTIONS):
             if stage.name in ("structured", "buffered"):
                 texts.append(str(module))
             if stage.name == "structured" and str(sample) not in lowered:

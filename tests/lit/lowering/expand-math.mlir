@@ -17,7 +17,9 @@ func.func @exp(%x: f32) -> f32 {
 // Where the result is 0, 0 is scaled.
 // SCALING:       [[ZERO:%.*]] = arith.cmpf olt
 // SCALING:       [[P:%.*]] = arith.select [[ZERO]], %{{.*}}, %{{.*}} : f32
-// SCALING-NEXT:  %y = "scalar.scaleb"([[P]], %{{.*}}) : (f32, f32) -> f32
+// SCALING-NEXT:  [[LANES:%.*]] = vector.insert [[P]], %{{.*}} [0] : f32 into vector<4xf32>
+// SCALING:       [[SCALED:%.*]] = llvm.call_intrinsic "llvm.x86.avx512.mask.scalef.ss"([[LANES]], {{.*}}, [[LANES]], %{{.*}}, %{{.*}})
+// SCALING-NEXT:  %y = vector.extract [[SCALED]][0]
 // CHECK-NOT:     func.call
 // CHECK:         func.return %y
 
@@ -32,7 +34,7 @@ func.func @exp_of_a_vector(%x: vector<8xf32>) -> vector<8xf32> {
 // CHECK-NEXT:    %[[PER_LOG2_LANES:.*]] = vector.broadcast %[[PER_LOG2]] : f32 to vector<8xf32>
 // CHECK:         math.fma %{{.*}}, %[[PER_LOG2_LANES]], %{{.*}} : vector<8xf32>
 // CHECK:         %y = arith.mulf %{{.*}} : vector<8xf32>
-// SCALING:       %y = "scalar.scaleb"(%{{.*}}, %{{.*}}) : (vector<8xf32>, vector<8xf32>) -> vector<8xf32>
+// SCALING:       %y = llvm.call_intrinsic "llvm.x86.avx512.mask.scalef.ps.256"({{.*}}) : (vector<8xf32>, vector<8xf32>, vector<8xf32>, i8) -> vector<8xf32>
 
 // What may be approximated (`vanish-weights`) is 0 from where it could not be multiplied by much and be a normal number, 2^-103.
 func.func @exp_of_a_weight(%x: f32) -> f32 {
@@ -42,21 +44,6 @@ func.func @exp_of_a_weight(%x: f32) -> f32 {
 // CHECK-LABEL: @exp_of_a_weight
 // CHECK:         %[[LEAST:.*]] = arith.constant -71.3941574 : f32
 // CHECK:         arith.cmpf olt, %{{.*}}, %[[LEAST]] : f32
-
-// Text that was made for a processor with such an instruction: a factor that is a normal number, and another one.
-func.func @scaled(%x: f32, %n: f32) -> f32 {
-  %y = "scalar.scaleb"(%x, %n) : (f32, f32) -> f32
-  func.return %y : f32
-}
-// CHECK-LABEL: @scaled
-// CHECK:         %[[SHIFTED:.*]] = arith.addf %n
-// CHECK-NEXT:    %[[BITS:.*]] = arith.bitcast %[[SHIFTED]] : f32 to i32
-// CHECK-NEXT:    %[[EXPONENT:.*]] = arith.shli %[[BITS]]
-// CHECK:         arith.addi %[[EXPONENT]]
-// CHECK:         %[[PRODUCT:.*]] = arith.mulf %x
-// CHECK-NEXT:    %y = arith.mulf %[[PRODUCT]]
-// SCALING-LABEL: @scaled
-// SCALING-NEXT:    %y = "scalar.scaleb"(%x, %n) : (f32, f32) -> f32
 
 // Every other function with a formula of its own.
 func.func @functions(%x: f32) -> (f32, f32, f32, f32, f32, f32, f32, f32) {
