@@ -3,6 +3,7 @@
 Before: loop-stage IR, on scalars and vectors, in which every operation is defined for all operands:
 
 - integer division by zero gives 0, and so does its remainder; the least integer divided by -1 wraps around to itself;
+  vectors of integers are divided in floats (`integer_division.py`);
 - a shift by the width or more gives what shifting one by one would give: 0, or the sign for `shrsi`;
 - a conversion from floats to integers saturates at the ends of the integer's range, and NaN gives 0;
 - `maximumf` and `minimumf` give NaN when an operand is NaN, `maxnumf` and `minnumf` the other operand; zeros of both
@@ -51,6 +52,7 @@ from xdsl.ir import Operation, SSAValue
 from tenon.dialects.upstream.vector_arith import TruncIOp, element_type_of, with_element_type
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.function_pass import Change, FunctionPass
+from tenon.lowering.math import integer_division
 from tenon.lowering.math.builder import ArithmeticBuilder, Constants
 from tenon.lowering.math.powers import integer_power, square_and_multiply
 
@@ -144,24 +146,25 @@ def _divisor(b: ArithmeticBuilder, op: Operation, *, signed: bool) -> tuple[SSAV
 
 def _quotient(b: ArithmeticBuilder, op: arith.DivSIOp | arith.DivUIOp) -> Results:
     """x / y -> y == 0 ? 0 : x / (y == 0 or (x == least and y == -1) ? 1 : y)"""
-    by_zero, divisor = _divisor(b, op, signed=isinstance(op, arith.DivSIOp))
-    return None if by_zero is None else b.select(by_zero, 0, _again(b, op, op.lhs, divisor))
+    signed = isinstance(op, arith.DivSIOp)
+    by_zero, divisor = _divisor(b, op, signed=signed)
+    return (
+        None if by_zero is None else b.select(by_zero, 0, integer_division.quotient(b, op.lhs, divisor, signed=signed))
+    )
 
 
 def _remainder(b: ArithmeticBuilder, op: arith.RemSIOp | arith.RemUIOp) -> Results:
     """x % y -> x % (y == 0 or (x == least and y == -1) ? 1 : y)"""
-    by_zero, divisor = _divisor(b, op, signed=isinstance(op, arith.RemSIOp))
-    return None if by_zero is None else _again(b, op, op.lhs, divisor)
+    signed = isinstance(op, arith.RemSIOp)
+    by_zero, divisor = _divisor(b, op, signed=signed)
+    return None if by_zero is None else integer_division.remainder(b, op.lhs, divisor, signed=signed)
 
 
 def _rounded_quotient(b: ArithmeticBuilder, op: arith.FloorDivSIOp | arith.CeilDivSIOp | arith.CeilDivUIOp) -> Results:
     """floor(x / y) -> q - (r != 0 and (x < 0) != (y < 0)), with q = x / y and r = x - q y; ceil(x / y) likewise"""
     signed = not isinstance(op, arith.CeilDivUIOp)
     by_zero, divisor = _divisor(b, op, signed=signed)
-    divided = (arith.DivSIOp if signed else arith.DivUIOp).create(
-        operands=[op.lhs, divisor], result_types=[op.lhs.type]
-    )
-    quotient = b.insert(divided)
+    quotient = integer_division.quotient(b, op.lhs, divisor, signed=signed, known=by_zero is None)
     adjusted = b.compare_integers("ne", b.integer_sub(op.lhs, b.integer_mul(quotient, divisor)), 0)
     down = isinstance(op, arith.FloorDivSIOp)
     if signed:

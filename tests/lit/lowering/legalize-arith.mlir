@@ -27,14 +27,47 @@ func.func @quotient_by_constants(%x: vector<2xi32>) -> vector<2xi32> {
 // -----
 
 // What is left of dividing by 1 is 0.
-func.func @remainder(%x: vector<4xi32>, %y: vector<4xi32>) -> vector<4xi32> {
+func.func @remainder(%x: i32, %y: i32) -> i32 {
+  %r = arith.remui %x, %y : i32
+  func.return %r : i32
+}
+// CHECK-LABEL: @remainder
+// CHECK:         %[[BY_ZERO:.*]] = arith.cmpi eq, %y, %{{.*}} : i32
+// CHECK-NEXT:    %[[SAFE:.*]] = arith.select %[[BY_ZERO]], %{{.*}}, %y : i32
+// CHECK-NEXT:    %r = arith.remui %x, %[[SAFE]] : i32
+
+// -----
+
+// Vectors are divided in floats that hold the operands: f64 has 53 bits.
+func.func @remainder_of_vectors(%x: vector<4xi32>, %y: vector<4xi32>) -> vector<4xi32> {
   %r = arith.remui %x, %y : vector<4xi32>
   func.return %r : vector<4xi32>
 }
-// CHECK-LABEL: @remainder
-// CHECK:         %[[BY_ZERO:.*]] = arith.cmpi eq, %y, %{{.*}} : vector<4xi32>
-// CHECK-NEXT:    %[[SAFE:.*]] = arith.select %[[BY_ZERO]], %{{.*}}, %y : vector<4xi1>, vector<4xi32>
-// CHECK-NEXT:    %r = arith.remui %x, %[[SAFE]] : vector<4xi32>
+// CHECK-LABEL: @remainder_of_vectors
+// CHECK:         %[[SAFE:.*]] = arith.select
+// CHECK-NEXT:    %[[X:.*]] = arith.uitofp %x : vector<4xi32> to vector<4xf64>
+// CHECK-NEXT:    %[[Y:.*]] = arith.uitofp %[[SAFE]] : vector<4xi32> to vector<4xf64>
+// CHECK-NEXT:    %[[RATIO:.*]] = arith.divf %[[X]], %[[Y]] : vector<4xf64>
+// CHECK-NEXT:    %[[WHOLE:.*]] = math.trunc %[[RATIO]] : vector<4xf64>
+// CHECK-NEXT:    %[[PRODUCT:.*]] = arith.mulf %[[WHOLE]], %[[Y]] : vector<4xf64>
+// CHECK-NEXT:    %[[LEFT:.*]] = arith.subf %[[X]], %[[PRODUCT]] : vector<4xf64>
+// CHECK-NEXT:    %r = arith.fptoui %[[LEFT]] : vector<4xf64> to vector<4xi32>
+
+// -----
+
+// Integers of 64 bits are, where all are small: of magnitudes below 2^51.
+func.func @quotient_of_long_vectors(%x: vector<4xi64>, %y: vector<4xi64>) -> vector<4xi64> {
+  %q = arith.divui %x, %y : vector<4xi64>
+  func.return %q : vector<4xi64>
+}
+// CHECK-LABEL: @quotient_of_long_vectors
+// CHECK:         %[[LIMIT:.*]] = arith.constant dense<2251799813685248> : vector<4xi64>
+// CHECK:         %[[EITHER:.*]] = arith.ori %x, %[[SAFE:.*]] : vector<4xi64>
+// CHECK-NEXT:    %[[LARGE:.*]] = arith.cmpi uge, %[[EITHER]], %[[LIMIT]] : vector<4xi64>
+// CHECK:         arith.divf {{.*}} : vector<4xf64>
+// CHECK:         %[[IS_ANY:.*]] = vector.reduction <or>, %[[LARGE]]
+// CHECK-NEXT:    scf.if %[[IS_ANY]] -> (vector<4xi64>) {
+// CHECK-NEXT:      arith.divui %x, %[[SAFE]] : vector<4xi64>
 
 // -----
 
