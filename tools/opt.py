@@ -79,8 +79,6 @@ class TenonOptMain(xDSLOptMain):
     def __init__(self, args: Sequence[str] | None = None) -> None:
         self.step_seconds: list[tuple[str, float]] = []
         super().__init__("parse a module, run passes on it and print it", args)
-        if self.args.ops:
-            self._import_ops()
 
     def _import_ops(self) -> None:
         from tenon.dialects.universe import registered_dialects
@@ -91,6 +89,14 @@ class TenonOptMain(xDSLOptMain):
         for dialect in registered_dialects():
             if dialect.name not in self.ctx.registered_dialect_names:
                 self.ctx.load_dialect(dialect)
+        for user_pass in _passes_of_users(ModulePass):
+            name = user_pass.name
+            known = self.available_passes.get(name)
+            if known is None:
+                self.register_pass(name, lambda user_pass=user_pass: user_pass)
+            elif known() is not user_pass:
+                where = f"{user_pass.__module__}.{user_pass.__qualname__}"
+                raise ValueError(f"{where}: there is another pass '{name}'")
 
     def register_all_dialects(self) -> None:
         # What Tenon prints must read back: its loops compare and convert vectors, which xDSL's own `arith` types as
@@ -123,7 +129,10 @@ class TenonOptMain(xDSLOptMain):
         super().register_all_arguments(arg_parser)
         arg_parser.prog = "tenon-opt"
         arg_parser.add_argument(
-            "--ops", action="append", metavar="OPS", help="import ops of your own first: a file, or a module by name"
+            "--ops",
+            action="append",
+            metavar="OPS",
+            help="import ops and passes of your own first: a file, or a module by name",
         )
         arg_parser.add_argument("--verify-each", action="store_true", help="verify the module after every pass")
         arg_parser.add_argument(
@@ -144,6 +153,8 @@ class TenonOptMain(xDSLOptMain):
 
     def setup_pipeline(self) -> None:
         self._name_standard_input()
+        if self.args.ops:
+            self._import_ops()
         self.specs = tuple(parse_pipeline(self.args.passes))
         self.pipeline = PassPipeline(tuple(self._create_pass(spec) for spec in self.specs))
 
@@ -282,6 +293,15 @@ class TenonOptMain(xDSLOptMain):
         rows = [*self.step_seconds, ("total", total)]
         lines = [f"{seconds:10.4f} {seconds / total:7.1%}  {step}" for step, seconds in rows]
         return "\n".join([f"{'seconds':>10} {'share':>7}  step", *lines])
+
+
+def _passes_of_users(base: type[ModulePass]) -> Generator[type[ModulePass]]:
+    """The passes that derive from `base` and are in modules that are neither Tenon's nor xDSL's."""
+    for found in base.__subclasses__():
+        is_there = getattr(sys.modules.get(found.__module__), found.__qualname__, None) is found
+        if is_there and found.__module__.partition(".")[0] not in ("tenon", "xdsl") and hasattr(found, "name"):
+            yield found
+        yield from _passes_of_users(found)
 
 
 _REPRODUCED_FLAGS = ("allow-unregistered-dialect", "disable-verify", "no-implicit-module")

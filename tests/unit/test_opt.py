@@ -6,6 +6,7 @@ import io
 import re
 import shlex
 import stat
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -139,6 +140,31 @@ def test_reads_standard_input(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(VALID.encode())))
     assert main(arguments) == 0
     assert "arith.muli" in capsys.readouterr().out
+
+
+PASS_OF_A_USER = """
+from dataclasses import dataclass
+from xdsl.passes import ModulePass
+
+@dataclass(frozen=True)
+class ErasePass(ModulePass):
+    name = "{name}"
+    number: int = 0
+
+    def apply(self, ctx, op):
+        op.body.block.first_op.sym_name = type(op.body.block.first_op.sym_name)(f"erased_{{self.number}}")
+"""
+
+
+def test_passes_of_a_file(valid: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "passes_of_a_user.py"
+    file.write_text(PASS_OF_A_USER.format(name="test-of-a-user"))
+    assert main(["--ops", str(file), valid, "-p", "test-of-a-user{number=3}"]) == 0
+    assert "@erased_3" in capsys.readouterr().out
+    file.write_text(PASS_OF_A_USER.format(name="fuse"))
+    assert main(["--ops", str(file), valid]) == 1
+    del sys.modules["passes_of_a_user"]
+    assert capsys.readouterr().err == "tenon-opt: error: passes_of_a_user.ErasePass: there is another pass 'fuse'\n"
 
 
 def test_version_names_both(capsys: pytest.CaptureFixture[str]) -> None:
