@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i32
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import ParseError
 
 from tenon.dialects.definition.operation import DeclaredOp
 from tenon.dialects.definition.settings import REQUIRED, SettingConstraint
@@ -94,13 +95,22 @@ def parse_op(cls: type[OpT], parser: Parser) -> OpT:
         parser.parse_punctuation("->")
     results = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
     if results is None:
-        results = [parser.parse_type()]
+        results = [_parse_result(cls, parser)]
     operands = parser.resolve_operands([v for group in groups for v in group], types, parser.pos)
     if cls.SIGNATURE.has_segments:
         properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [len(g) for g in groups])
     op = cls.create(operands=operands, result_types=results, properties=properties, attributes=attributes)
     op.location = location_at(parser, start)
     return op
+
+
+def _parse_result(cls: type[DeclaredOp], parser: Parser) -> Attribute:
+    """The type of the one result of an op."""
+    start = parser.pos
+    result, names = parser.parse_type(), cls.SIGNATURE.results
+    if len(names) > 1 and not cls.SIGNATURE.variadic_results:
+        parser.raise_error(f"{cls.name}: the types of results {', '.join(names)} stand in parentheses", start)
+    return result
 
 
 def _parse_settings(cls: type[DeclaredOp], parser: Parser) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
@@ -121,7 +131,10 @@ def _parse_settings(cls: type[DeclaredOp], parser: Parser) -> tuple[dict[str, At
             attributes[name] = parser.parse_attribute() if has_value else UnitAttr()
             return
         parser.parse_punctuation("=")
-        properties[name] = constraint.kind.parse(parser)
+        try:
+            properties[name] = constraint.kind.parse(parser)
+        except ParseError as error:
+            raise ParseError(error.span, f"{cls.name}: setting {name!r}: {error.msg}") from None
 
     position = parser.pos
     parser.parse_optional_comma_separated_list(parser.Delimiter.BRACES, parse_entry)

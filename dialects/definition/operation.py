@@ -138,6 +138,10 @@ class DeclaredOp(IRDLOperation, ABC):
             message, name = str(error), cls.called()
             where = "" if message.startswith(f"{name}:") else f"{name}: "
             raise InferenceError(where + message, error.sizes) from None
+        except Exception as error:
+            if (note := f"in {cls.called()}, whose result types are inferred") not in getattr(error, "__notes__", ()):
+                error.add_note(note)
+            raise
         return types
 
     @classmethod

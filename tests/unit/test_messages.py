@@ -225,6 +225,28 @@ def test_hooks_that_do_not_take_what_they_are_given(family: type[Any], members: 
     assert f"Wrong (messages_test.wrong): {message}" in str(raised.value)
 
 
+def test_an_op_whose_inference_fails_is_named() -> None:
+    def infer(x: Any) -> Any:
+        shape: Any = tenon.shape_of(x)
+        (size,) = shape  # fails for matrices
+        return tenon.tensor_type((size,), tenon.element_of(x))
+
+    members = {
+        "name": "messages_test.vectors",
+        "infer": staticmethod(infer),
+        "source": staticmethod(lambda index, shape, /: index),
+    }
+    declared = {
+        "__module__": __name__,
+        "x": tenon.operand_def(tenon.FLOAT_TENSOR),
+        "result": tenon.result_def(tenon.FLOAT_TENSOR),
+    }
+    op = tenon.tensor_op(type("VectorsOp", (tenon.IndexMapOp,), {**members, **declared}))
+    with pytest.raises(ValueError, match="too many values to unpack") as caught:
+        op.apply(np.ones((2, 3)))
+    assert caught.value.__notes__ == ["in messages_test.vectors, whose result types are inferred"]
+
+
 @pytest.mark.parametrize("hook", ["scalar", "vjp"])
 def test_a_hook_that_is_a_method_would_be_given_the_op_in_front(hook: str) -> None:
     hooks = {"scalar": staticmethod(lambda x: x), hook: lambda x, *_: x}

@@ -144,6 +144,22 @@ func.func @setting_that_the_op_does_not_have(%x: tensor<4xf32>) {
 
 // -----
 
+func.func @setting_of_another_kind(%x: tensor<4xf32>) {
+  %z = tenon.softmax %x {axis = "rows"} : tensor<4xf32> -> tensor<4xf32>
+  func.return
+}
+// CHECK: tenon.softmax: setting 'axis': Expected integer literal
+
+// -----
+
+func.func @results_without_parentheses(%x: tensor<4xf32>) {
+  %y, %z = tenon.top_k %x {k = 2} : tensor<4xf32> -> tensor<2xf32>, tensor<2xi64>
+  func.return
+}
+// CHECK: tenon.top_k: the types of results values, indices stand in parentheses
+
+// -----
+
 func.func @more_operands_than_types(%x: tensor<4xf32>) {
   %z = tenon.concatenate [%x, %x] : [tensor<4xf32>] -> tensor<8xf32>
   func.return
