@@ -28,7 +28,8 @@ from tenon.passes.simplify.equation import by_class, defined_by, replace_same_ty
 
 
 class GatherOfJoinedPlaces(RewritePattern):
-    """gather_nd(x, concatenate([i, j], -1)) -> gather(reshape(x), i * size + j), where i and j are one place each"""
+    """gather_nd(x, concatenate([i, j], -1)) -> gather(reshape(x), i * size + j), where i and j are one place each; of
+    examples, the rows of which come one after the other, at example * sizes + i * size + j"""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: GatherNdOp, rewriter: PatternRewriter, /) -> None:
@@ -36,7 +37,7 @@ class GatherOfJoinedPlaces(RewritePattern):
             return
         block = Block()
         with inserting(InsertionPoint(block)):
-            row = _row_places([part() for part in joined.parts], joined.sizes)
+            row = _row_places([part() for part in joined.parts], joined)
             row = ops.reshape(row, shape=row.shape[:-1])
             ops.gather(joined.rows(op), row, axis=0)
         _replace(op, rewriter, block)
@@ -48,12 +49,12 @@ class ScatterOfJoinedPlaces(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ScatterNdOp, rewriter: PatternRewriter, /) -> None:
-        if (joined := _joined(op)) is None:
-            return
+        if (joined := _joined(op)) is None or joined.examples:
+            return  # what is written for each example is so beside that of others
         block = Block()
         with inserting(InsertionPoint(block)):
             places = [part() for part in joined.parts]
-            row = _row_places(places, joined.sizes)
+            row = _row_places(places, joined)
             for part, size in zip(places, joined.sizes, strict=True):
                 row = ops.select(is_inside(part, size), row, prod(joined.sizes))
             sums = ops.scatter_nd(joined.rows(op), row, Value(op.updates), reduction=op.settings["reduction"])
@@ -78,18 +79,25 @@ class SumAtPlaces(RewritePattern):
 
 
 class _Joined(NamedTuple):
-    """Places along the first axes of what is read or written."""
+    """Places along axes of what is read or written, the first ones behind those of examples."""
 
     parts: Sequence[Callable[[], Value]]
     """What writes those along each axis, bounded or not."""
+    examples: tuple[int, ...]
+    """The sizes of the axes in front."""
     sizes: tuple[int, ...]
-    """Of these axes."""
+    """Of the axes of places."""
     behind: tuple[int, ...]
     """Of the others."""
 
     def rows(self, op: GatherNdOp | ScatterNdOp) -> Value:
         """What `op` reads or writes, with these axes as one."""
-        return ops.reshape(Value(op.x), shape=(prod(self.sizes), *self.behind))
+        return ops.reshape(Value(op.x), shape=(self.lines, *self.behind))
+
+    @property
+    def lines(self) -> int:
+        """How many rows there are then."""
+        return prod(self.examples) * prod(self.sizes)
 
 
 def _joined(op: GatherNdOp | ScatterNdOp) -> _Joined | None:
@@ -97,11 +105,13 @@ def _joined(op: GatherNdOp | ScatterNdOp) -> _Joined | None:
     shape = shape_of(op.x.type) or ()
     if (parts := _parts(op)) is None:
         return None
-    return _Joined(parts, shape[: len(parts)], shape[len(parts) :])
+    first = op.settings["batch_dims"]
+    last = first + len(parts)
+    return _Joined(parts, shape[:first], shape[first:last], shape[last:])
 
 
 def _parts(op: GatherNdOp | ScatterNdOp) -> list[Callable[[], Value]] | None:
-    if op.settings["batch_dims"] or not all(is_static(v.type) for v in (*op.operands, op.result)):
+    if not all(is_static(v.type) for v in (*op.operands, op.result)):
         return None
     clip = defined_by(op.indices, ClipOp)
     joined = defined_by(clip.x if clip else op.indices, ConcatenateOp)
@@ -124,11 +134,16 @@ def _bounded(part: SSAValue, low: Any, high: Any) -> Value:
     return ops.clip(Value(part), low=low, high=high)
 
 
-def _row_places(parts: Sequence[Value], sizes: Sequence[int]) -> Value:
-    """Where in row-major order what lies at `parts` is, the nearest element if that is outside of axes of `sizes`."""
-    dtype = i32 if prod(sizes) <= np.iinfo(np.int32).max else i64
+def _row_places(parts: Sequence[Value], joined: _Joined) -> Value:
+    """Where in row-major order what lies at `parts` is, the nearest element if that is outside of the axes' sizes."""
+    dtype = i32 if joined.lines <= np.iinfo(np.int32).max else i64
     row: Value | None = None
-    for part, size in zip(parts, sizes, strict=True):
+    for axis, size in enumerate(joined.examples):
+        alone = [1] * parts[0].ndim
+        alone[axis] = size
+        example = ops.iota(shape=tuple(alone), axis=axis, dtype=dtype)
+        row = example if row is None else row * size + example
+    for part, size in zip(parts, joined.sizes, strict=True):
         place = ops.cast(nearest_inside(part, size), dtype=dtype)
         place = ops.select(place < 0, place + size, place)
         row = place if row is None else row * size + place

@@ -42,6 +42,29 @@ def test_elements_are_read_and_written_as_numpy_does(dtype: str, behind: tuple[i
         np.testing.assert_allclose(written, wanted, rtol=1e-12)
 
 
+@pytest.mark.parametrize("behind", [(), (3,)])
+@pytest.mark.parametrize("counts", [(4,), (2, 3)])
+def test_examples_read_their_own_elements(counts: tuple[int, ...], behind: tuple[int, ...]) -> None:
+    x = RANDOM.normal(size=(*counts, 30, 5, *behind))
+    i, j = (np.stack([places(size, "int64") for _ in range(np.prod(counts))]) for size in (30, 5))
+    i, j = (part.reshape(*counts, -1) for part in (i, j))
+
+    def read(x: Any, i: Any, j: Any) -> Any:
+        return x[i, j]
+
+    wanted = np.stack([x[e][nearest(i[e], 30), nearest(j[e], 5)] for e in np.ndindex(counts)])
+    for _ in counts:
+        read = tenon.vmap(read)
+    with knobs.override(check_memory=True):
+        found = tenon.jit(read)(x, i, j)
+    np.testing.assert_array_equal(found, wanted.reshape(found.shape))
+    slopes = tenon.jit(tenon.grad(lambda x, i, j: (read(x, i, j) ** 2).sum()))(x, i, j)
+    wanted = np.zeros_like(x)
+    for e in np.ndindex(counts):
+        np.add.at(wanted[e], (nearest(i[e], 30), nearest(j[e], 5)), 2 * x[e][nearest(i[e], 30), nearest(j[e], 5)])
+    np.testing.assert_allclose(slopes, wanted, rtol=1e-12)
+
+
 def test_gradients_go_to_the_elements_that_were_read() -> None:
     x, (i, j) = RANDOM.normal(size=(6, 5)), (places(6, "int64"), places(5, "int64"))
     wanted = np.zeros_like(x)

@@ -14,6 +14,20 @@ func.func @gather_of_joined_places(%x: tensor<5x7xf32>, %i: tensor<9x1xi64>, %j:
 
 // -----
 
+// Rows of examples come one after the other.
+func.func @gather_of_joined_places_of_examples(%x: tensor<4x5x7x2xf32>, %i: tensor<4x9x1xi64>) -> tensor<4x9x2xf32> {
+  %p = tenon.concatenate [%i, %i] {axis = -1} : [tensor<4x9x1xi64>, tensor<4x9x1xi64>] -> tensor<4x9x2xi64>
+  %y = tenon.gather_nd %x, %p {batch_dims = 1} : tensor<4x5x7x2xf32>, tensor<4x9x2xi64> -> tensor<4x9x2xf32>
+  func.return %y : tensor<4x9x2xf32>
+}
+// CHECK-LABEL: @gather_of_joined_places_of_examples
+// CHECK:         [[E:%.*]] = tenon.iota {shape = [4, 1, 1], dtype = i32}
+// CHECK:         tenon.multiply [[E]], %{{.*}}
+// CHECK:         [[X:%.*]] = tenon.reshape %x {shape = [140, 2]}
+// CHECK-NEXT:    tenon.gather [[X]], {{.*}} tensor<4x9xi32> -> tensor<4x9x2xf32>
+
+// -----
+
 // Indices that are there as pairs are read as such.
 func.func @pairs(%x: tensor<5x7xf32>, %p: tensor<9x2xi64>) -> tensor<9xf32> {
   %y = tenon.gather_nd %x, %p : tensor<5x7xf32>, tensor<9x2xi64> -> tensor<9xf32>
