@@ -146,25 +146,23 @@ def _divisor(b: ArithmeticBuilder, op: Operation, *, signed: bool) -> tuple[SSAV
 
 def _quotient(b: ArithmeticBuilder, op: arith.DivSIOp | arith.DivUIOp) -> Results:
     """x / y -> y == 0 ? 0 : x / (y == 0 or (x == least and y == -1) ? 1 : y)"""
-    signed = isinstance(op, arith.DivSIOp)
-    by_zero, divisor = _divisor(b, op, signed=signed)
-    return (
-        None if by_zero is None else b.select(by_zero, 0, integer_division.quotient(b, op.lhs, divisor, signed=signed))
-    )
+    by_zero, divisor = _divisor(b, op, signed=isinstance(op, arith.DivSIOp))
+    quotient = integer_division.divided(b, type(op), op.lhs, divisor, known_integers(divisor))
+    return quotient if by_zero is None else b.select(by_zero, 0, quotient)
 
 
 def _remainder(b: ArithmeticBuilder, op: arith.RemSIOp | arith.RemUIOp) -> Results:
     """x % y -> x % (y == 0 or (x == least and y == -1) ? 1 : y)"""
-    signed = isinstance(op, arith.RemSIOp)
-    by_zero, divisor = _divisor(b, op, signed=signed)
-    return None if by_zero is None else integer_division.remainder(b, op.lhs, divisor, signed=signed)
+    _, divisor = _divisor(b, op, signed=isinstance(op, arith.RemSIOp))
+    return integer_division.divided(b, type(op), op.lhs, divisor, known_integers(divisor))
 
 
 def _rounded_quotient(b: ArithmeticBuilder, op: arith.FloorDivSIOp | arith.CeilDivSIOp | arith.CeilDivUIOp) -> Results:
     """floor(x / y) -> q - (r != 0 and (x < 0) != (y < 0)), with q = x / y and r = x - q y; ceil(x / y) likewise"""
     signed = not isinstance(op, arith.CeilDivUIOp)
     by_zero, divisor = _divisor(b, op, signed=signed)
-    quotient = integer_division.quotient(b, op.lhs, divisor, signed=signed, known=by_zero is None)
+    division = arith.DivSIOp if signed else arith.DivUIOp
+    quotient = integer_division.divided(b, division, op.lhs, divisor, known_integers(divisor))
     adjusted = b.compare_integers("ne", b.integer_sub(op.lhs, b.integer_mul(quotient, divisor)), 0)
     down = isinstance(op, arith.FloorDivSIOp)
     if signed:

@@ -35,6 +35,21 @@ def test_quotients_and_remainders_are_exact(dtype: str) -> None:
             np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_known_divisors_of_64_bits_are_exact(dtype: str) -> None:
+    for divisor in (49, 1000003, (1 << 50) - 1, (1 << 51) + 1, -7 if dtype == "i8" else (1 << 64) - 3):
+        c = np.dtype(dtype).type(divisor)
+        multiples = generator().integers(1, max(2, (1 << 50) // abs(divisor)), 99).astype(dtype) * c
+        x = np.concatenate(
+            [numbers_of(np.dtype(dtype)), multiples, multiples + c.dtype.type(1), multiples - c.dtype.type(1)]
+        )
+        results = tenon.jit(lambda x, c=c: (x // c, x % c, tenon.truncate_divide(x, c), tenon.fmod(x, c)))(x)
+        left, whole = np.fmod(x, c), x // c
+        truncated = whole + ((left != 0) & ((x < 0) != (c < 0))).astype(dtype)
+        for result, expected in zip(results, (whole, x % c, truncated, left), strict=True):
+            np.testing.assert_array_equal(result, expected, err_msg=str(divisor))
+
+
 @pytest.mark.parametrize("small", [True, False])
 def test_few_large_numbers_among_small_ones(small: bool) -> None:
     x = np.arange(1, 1001)
