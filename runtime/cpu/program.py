@@ -17,6 +17,7 @@ from xdsl.parser import Parser
 
 from tenon.dialects.families.host import call_host, host_dtypes, raise_pending
 from tenon.runtime.cpu.compile import Target
+from tenon.runtime.cpu.fourier.loaded import transforms_of
 from tenon.runtime.cpu.lapack.loaded import lapack_of
 from tenon.runtime.cpu.load import ENTRY, LoadedCode, load_objects
 from tenon.runtime.cpu.scratch_memory import scratch_functions
@@ -48,6 +49,7 @@ def load_program(
     if any(CALL_HOST.encode() in code for code in codes):
         symbols[CALL_HOST] = host_call_address()
         symbols.update(lapack_of(codes))
+        symbols.update(transforms_of(codes))
     if any(b"aligned_alloc" in code for code in codes):
         symbols.update(scratch or scratch_functions())
     return load_objects(codes, target, exports=exports, symbols=symbols)

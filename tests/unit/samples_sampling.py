@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from sample import BF16, F16, F32, F64, Array, add, generator, numbers
 
+from tenon.dialects.ops.contract.fourier_plan import COMPLEX, plan_of, side_by_side
+
 # --- interpolation ----------------------------------------------------------------------------------------------------
 
 
@@ -277,6 +279,10 @@ for _shape, _axis, _length, _inverse, _onesided in (
     ((130, 2, 2), 0, None, True, False),
     ((1, 5, 1), 1, 4, True, False),
     ((257, 2), 0, None, False, False),
+    ((2, 256, 2), 1, None, False, False),
+    ((300, 2, 2), 0, None, True, False),
+    ((512, 1), 0, None, False, True),
+    ((2, 257, 2), 1, None, True, True),
     ((514, 1), 0, None, False, True),
 ):
     add(
@@ -292,6 +298,18 @@ for _shape, _axis, _length, _inverse, _onesided in (
         atol=1e-5 * _shape[_axis] ** 0.5,
     )
 add("dft", [numbers("half", (8, 1), F16)], lambda x: fourier(x, 0, None, False, False), rtol=4e-3, atol=8e-3)
+
+_plan = plan_of(256, side_by_side(4))
+assert _plan is not None
+add(
+    "transform_rows",
+    [numbers("rows", (2, 256, 2)), _plan.roots(COMPLEX).astype(F32)],
+    lambda x, roots: fourier(x, 1, None, False, False),
+    kind=COMPLEX,
+    length=256,
+    rtol=1e-5,
+    atol=1e-4,
+)
 
 # --- determinants -----------------------------------------------------------------------------------------------------
 

@@ -80,6 +80,7 @@ FOR_EACH_SIZE = frozenset(
         "svdvals",
         "top_k",
         "trace",
+        "transform_rows",
         "transposed_convolution",
         "window_argmax",
         "window_max",

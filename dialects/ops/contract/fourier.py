@@ -2,11 +2,14 @@
 
 A length is taken apart into factors of at most `_LARGEST_FACTOR` (Cooley and Tukey, Math. Comp. 19, 1965): each is a
 product with a small matrix, so that n numbers take about n times the sum of the factors. A length with a larger prime
-becomes a convolution of a length that is a power of two (Bluestein, IEEE Trans. Audio Electroacoust. 18, 1970).
+becomes a convolution of a length that is a power of two (Bluestein, IEEE Trans. Audio Electroacoust. 18, 1970). Where a
+thread may do a row from end to end, rows of enough numbers are transformed by native code (`fourier_rows`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +20,9 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.families.along_axis import KeepsElement
+from tenon.dialects.families.batching import moved_axis, shifted_axes
+from tenon.dialects.ops.contract.fourier_plan import COMPLEX, HALF, INVERSE, INVERSE_HALF, REAL
+from tenon.dialects.ops.contract.fourier_rows import transformed_rows
 from tenon.dialects.ops.reduce.reduction import in_compute_type
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis, show
 from tenon.dialects.types.types import FLOAT_TENSOR, numpy_dtype
@@ -85,26 +91,40 @@ def _factor(n: int) -> int:
     return next((d for d in range(_LARGEST_FACTOR + 1, int(n**0.5) + 1) if n % d == 0), n)
 
 
-def _transformed(x: Pair, sign: int) -> Pair:
-    """The transform along the last axis of `x` (rows, n)."""
+def _transformed(x: Pair, sign: int, is_serial: bool) -> Pair:
+    """The transform along the last axis of `x` (rows, n); one thread may do a row where it `is_serial`."""
     rows, n = x.real.shape
     if n == 1:
         return Pair(x.real, x.real * 0.0 if x.imaginary is None else x.imaginary)
+    if is_serial and (found := _by_rows(x, sign)) is not None:
+        return found
     r = _factor(n)
     if r == n:
         if n > _LARGEST_PRIME:
-            return _by_convolution(x, sign)
+            return _by_convolution(x, sign, is_serial)
         return _product(x, _roots(n, np.outer(np.arange(n), np.arange(n)), sign))
     # With j = j1 * m + j2 and k = k1 + r * k2, the exponent j * k / n is j1 * k1 / r + j2 * k1 / n + j2 * k2 / m.
     m = n // r
     columns = x.reshaped(rows, r, m).turned((0, 2, 1)).reshaped(rows * m, r)
-    inner = _transformed(columns, sign).reshaped(rows, m, r)
+    inner = _transformed(columns, sign, is_serial).reshaped(rows, m, r)
     twisted = inner.times(_roots(n, np.outer(np.arange(m), np.arange(r)), sign))
-    outer = _transformed(twisted.turned((0, 2, 1)).reshaped(rows * r, m), sign).reshaped(rows, r, m)
+    outer = _transformed(twisted.turned((0, 2, 1)).reshaped(rows * r, m), sign, is_serial).reshaped(rows, r, m)
     return outer.turned((0, 2, 1)).reshaped(rows, n)
 
 
-def _by_convolution(x: Pair, sign: int) -> Pair:
+def _by_rows(x: Pair, sign: int) -> Pair | None:
+    """The same by native code, if there is any for the length."""
+    real, imaginary = (x.real * 0.0 if part is None else part for part in x)
+    # with real and imaginary parts exchanged, the sign is the other one
+    parts = (real, imaginary) if sign < 0 else (imaginary, real)
+    found = transformed_rows(ops.stack(parts, axis=-1), COMPLEX, real.shape[1])
+    if found is None:
+        return None
+    parts = found[..., 0], found[..., 1]
+    return Pair(*(parts if sign < 0 else parts[::-1]))
+
+
+def _by_convolution(x: Pair, sign: int, is_serial: bool) -> Pair:
     """By j * k = (j^2 + k^2 - (k - j)^2) / 2, the transform is a convolution with the roots of squares."""
     rows, n = x.real.shape
     length = 1 << (2 * n - 2).bit_length()
@@ -116,8 +136,8 @@ def _by_convolution(x: Pair, sign: int) -> Pair:
     kernel[length - n + 1 :] = chirp[1:][::-1].conj()
     scaled = x.times(chirp)
     padded = Pair(*[ops.pad(part, low=(0, 0), high=(0, length - n)) for part in scaled if part is not None])
-    spectrum = _transformed(padded, -1).times(np.fft.fft(kernel) / length)
-    back = _transformed(spectrum, 1)
+    spectrum = _transformed(padded, -1, is_serial).times(np.fft.fft(kernel) / length)
+    back = _transformed(spectrum, 1, is_serial)
     taken = Pair(*[ops.slice(part, starts=(0, 0), limits=(rows, n)) for part in back if part is not None])
     return taken.times(chirp)
 
@@ -202,25 +222,83 @@ class DftOp(KeepsElement, CompositeOp):
         axis = normalize_axis(axis, x.ndim)
         n = cls.count(x.shape[axis], length, inverse, onesided)
         given = _of_length(in_compute_type(x), axis, n // 2 + 1 if inverse and onesided else n)
-        # (parts, others, axis)
-        others = [i for i in range(x.ndim - 1) if i != axis]
-        front = ops.transpose(given, permutation=(x.ndim - 1, *others, axis))
-        rows = 1
-        for i in others:
-            rows = rows * given.shape[i]
-        flat = ops.reshape(front, shape=(x.shape[-1], rows, given.shape[axis]))
-        pair = Pair(*[flat[i] for i in range(x.shape[-1])], *[None] * (2 - x.shape[-1]))
-        if inverse and onesided:
-            pair = _mirrored(pair, n)
-        result = _transformed(pair, 1 if inverse else -1)
-        parts = [result.real] if inverse and onesided else [p for p in result if p is not None]
-        joined = ops.stack(parts, axis=0)
-        if onesided and not inverse:
-            joined = ops.slice(joined, starts=(0, 0, 0), limits=(len(parts), rows, n // 2 + 1))
-        if inverse:
-            joined = joined * (1.0 / n)
-        shaped = ops.reshape(joined, shape=(len(parts), *[x.shape[i] for i in others], joined.shape[-1]))
-        back = [0] * (x.ndim - 1)
-        for place, i in enumerate((*others, axis)):
-            back[i] = place + 1
-        return ops.transpose(shaped, permutation=(*back, 0)).astype(x.element_type)
+        result = _rows_along(given, axis, n, inverse, onesided)
+        if result is None:
+            result = _by_products(given, axis, n, inverse, onesided, is_serial=True)
+        return result.astype(x.element_type)
+
+    @classmethod
+    def decompose_in_pieces(cls, x: Value, *, axis: int, length: int | None, inverse: bool, onesided: bool) -> Value:
+        axis = normalize_axis(axis, x.ndim)
+        n = cls.count(x.shape[axis], length, inverse, onesided)
+        given = _of_length(in_compute_type(x), axis, n // 2 + 1 if inverse and onesided else n)
+        return _by_products(given, axis, n, inverse, onesided, is_serial=False).astype(x.element_type)
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        return cls.apply(x, **settings | {"axis": shifted_axes(settings["axis"], x.ndim - 1)})
+
+    @classmethod
+    def vjp(
+        cls, g: Value, out: Value, x: Value, *, axis: int, length: int | None, inverse: bool, onesided: bool
+    ) -> tuple[Any, ...]:
+        axis = normalize_axis(axis, x.ndim)
+        n = cls.count(x.shape[axis], length, inverse, onesided)
+        if onesided:
+            # all but the first and, of an even number, the last one stand for their conjugates as well
+            places = np.arange(n // 2 + 1).reshape(-1, *[1] * (x.ndim - axis - 1))
+            weights = np.where(2 * places % n == 0, 1.0, 2.0).astype(numpy_dtype(x.element_type))
+            if inverse:
+                given = ops.dft(g, axis=axis, onesided=True) * (weights / n)
+            else:
+                given = ops.dft(g * (n / weights), axis=axis, length=n, inverse=True, onesided=True)
+        else:
+            given = ops.dft(g * (1.0 / n if inverse else float(n)), axis=axis, inverse=not inverse)
+        given = _of_length(given, axis, x.shape[axis])
+        return (given if given.shape[-1] == x.shape[-1] else given[..., : x.shape[-1]],)
+
+
+def _rows_along(given: Value, axis: int, n: int, inverse: bool, onesided: bool) -> Value | None:
+    """The transform of n numbers along `axis` by native code, if there is any for it."""
+    parts = given.shape[-1]
+    forwards = HALF if onesided else REAL if parts == 1 else COMPLEX
+    kind = forwards if not inverse else INVERSE_HALF if onesided else INVERSE
+    if (inverse and parts == 1) or (onesided and n % 2):
+        return None
+    moved = moved_axis(given, axis, given.ndim - 2)
+    *others, size, _ = moved.shape
+    if any(type(extent) is not int for extent in others):
+        return None
+    rows = ops.reshape(moved, shape=(prod(others), size, parts))
+    result = transformed_rows(rows, kind, n // 2 if onesided else n)
+    if result is None:
+        return None
+    return moved_axis(ops.reshape(result, shape=(*others, *result.shape[1:])), given.ndim - 2, axis)
+
+
+def _by_products(given: Value, axis: int, n: int, inverse: bool, onesided: bool, *, is_serial: bool) -> Value:
+    """The same by products with matrices."""
+    # (parts, others, axis)
+    others = [i for i in range(given.ndim - 1) if i != axis]
+    count = given.shape[-1]
+    front = ops.transpose(given, permutation=(given.ndim - 1, *others, axis))
+    rows = 1
+    for i in others:
+        rows = rows * given.shape[i]
+    flat = ops.reshape(front, shape=(count, rows, given.shape[axis]))
+    pair = Pair(*[flat[i] for i in range(count)], *[None] * (2 - count))
+    if inverse and onesided:
+        pair = _mirrored(pair, n)
+    result = _transformed(pair, 1 if inverse else -1, is_serial)
+    parts = [result.real] if inverse and onesided else [p for p in result if p is not None]
+    joined = ops.stack(parts, axis=0)
+    if onesided and not inverse:
+        joined = ops.slice(joined, starts=(0, 0, 0), limits=(len(parts), rows, n // 2 + 1))
+    if inverse:
+        joined = joined * (1.0 / n)
+    shaped = ops.reshape(joined, shape=(len(parts), *[given.shape[i] for i in others], joined.shape[-1]))
+    back = [0] * (given.ndim - 1)
+    for place, i in enumerate((*others, axis)):
+        back[i] = place + 1
+    return ops.transpose(shaped, permutation=(*back, 0))

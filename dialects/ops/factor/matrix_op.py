@@ -45,7 +45,7 @@ class MatrixOp(HostOp):
         if lapack is None or dtype.name not in ("float32", "float64") or any(0 in shape for shape in shapes):
             return None
         name, sizes = lapack(*shapes, **self.settings)
-        return f"{name}_f{8 * dtype.itemsize}", (prod(shapes[0][:-2]), *sizes)
+        return f"lapack_{name}_f{8 * dtype.itemsize}", (prod(shapes[0][:-2]), *sizes)
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:

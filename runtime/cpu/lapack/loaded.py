@@ -12,7 +12,7 @@ from tenon.runtime.cpu.ir_writer import Module
 from tenon.runtime.cpu.load import LoadedCode
 from tenon.runtime.cpu.native_code import load_native
 
-_NAME = re.compile(NATIVE.encode() + rb"([a-z_]+)_f(32|64)")
+_NAME = re.compile(NATIVE.encode() + rb"lapack_([a-z_]+)_f(32|64)")
 
 
 def lapack_of(codes: Sequence[bytes]) -> dict[str, int]:

@@ -1,0 +1,281 @@
+"""Discrete Fourier transforms of rows of numbers as native code.
+
+A row of n = n1 n2 numbers is a matrix (n1, n2) whose columns are transformed, multiplied by roots of unity, and whose
+rows are transformed then (the four steps of D. Bailey, "FFTs in external or hierarchical memory", 1990). As many
+columns as a vector has lanes are transformed side by side, and so are as many rows, which are turned where they are
+read: all arithmetic is that of whole vectors, in memory that stays in the caches. Columns take a factor at a time (T.
+Stockham, "High-speed convolution and correlation", 1966).
+
+    i1 tenon_dft(arrays, rows, n, n1, first, second, first_roots, second_roots, mode)
+
+has the arrays of `x`, of the roots that a `Plan` says (`dialects/ops/contract/fourier_plan.py`, where the other sizes
+are explained, too), and of the result. It says whether it is done: it is not where there is no memory to work in.
+Inverse transforms are those with real and imaginary parts exchanged; the roots divide them by n.
+"""
+
+from __future__ import annotations
+
+from tenon.dialects.ops.contract.fourier_plan import HALF, INVERSE, INVERSE_HALF, RADICES, REAL, side_by_side
+from tenon.runtime.cpu.fourier.butterflies import Butterflies, Complex
+from tenon.runtime.cpu.ir_types import I1, I64, PTR, VOID, Struct, Type, pointer
+from tenon.runtime.cpu.ir_values import Function, Operand, Value
+from tenon.runtime.cpu.thread_pool import PARALLEL_FOR
+
+_TASKS = 64
+"""Parts of the rows, one for a thread at a time."""
+_LONG = 1 << 14
+"""Of how many numbers on threads share the rows."""
+
+
+class Transforms(Butterflies):
+    """The function for floats of so many bits."""
+
+    def __init__(self, bits: int) -> None:
+        super().__init__(bits, side_by_side(bits // 8))
+        self._allocate, self._free = self.external("malloc", PTR, I64), self.external("free", VOID, PTR)
+        self._context = Struct(
+            x=self.elements,
+            roots=self.elements,
+            y=self.elements,
+            halves=self.elements,
+            second_roots=self.elements,
+            **dict.fromkeys(("rows", "n", "n1", "n2", "first", "second", "mode", "failed"), I64),
+        )
+        self._stages = {(r, is_last): self._stage(r, is_last) for r in RADICES for is_last in (False, True)}
+        self._columns = self._transform_columns()
+        self._first_half, self._second_half = self._transform_first(), self._transform_second()
+        self._after, self._before = self._halve(), self._unhalve()
+        self._rows()
+
+    # --- columns side by side
+
+    def _stage(self, r: int, is_last: bool) -> Function:
+        """Transform along the first axis of (r, m, s), and turn what follows by `roots` (m, r - 1); to (m, r, s)."""
+
+        def stage(source: Value, target: Value, m: Value, s: Value, roots: Value) -> None:
+            with self.each(m) as j:
+                factors: list[Complex] = []
+                for k in range(0 if is_last else r - 1):
+                    place = (j * (r - 1) + k) * 2
+                    factors.append((self.filled(roots[place]), self.filled(roots[place + 1])))
+                with self.each(s) as q:
+                    given: list[Complex] = []
+                    for k in range(r):
+                        place = ((m * k + j) * s + q) * 2
+                        given.append((source[place], source[place + 1]))
+                    for k, value in enumerate(self.transformed(given)):
+                        turned = self.product(value, factors[k - 1]) if k and factors else value
+                        self._put(target, (j * r + k) * s + q, turned)
+
+        stage.__name__ = f"stage_{r}{'_last' * is_last}"
+        kinds = {"source": self.vectors, "target": self.vectors, "m": I64, "s": I64, "roots": self.elements}
+        return self.function(VOID, "noinline", **kinds)(stage)
+
+    def _put(self, target: Value, place: Value, x: Complex) -> None:
+        """Put complex numbers side by side at a place among such."""
+        target[place * 2] = x[0]
+        target[place * 2 + 1] = x[1]
+
+    def _transform_columns(self) -> Function:
+        """Transform n numbers, between two places; at which of them the result is."""
+
+        @self.function(self.vectors, one=self.vectors, other=self.vectors, n=I64, factors=I64, roots=self.elements)
+        def columns(one: Value, other: Value, n: Value, factors: Value, roots: Value) -> Operand:
+            source, target = self.local(self.vectors, one), self.local(self.vectors, other)
+            left, rest, s, at = (self.local(I64, number) for number in (factors, n, 1, 0))
+            with self.loop():
+                self.break_if(left == 0)
+                r = left & 15
+                m = rest // r
+                given, taken = source.address.load(), target.address.load()
+                passed = given, taken, m, s.address.load(), roots.at(at)
+                with self.switch(r) as case:
+                    for radix in RADICES:
+                        with case(radix):
+                            with self.if_(m == 1):
+                                self._stages[radix, True](*passed)
+                            with self.else_():
+                                self._stages[radix, False](*passed)
+                at.set(at + m * (r - 1) * 2)
+                rest.set(m)
+                s.set(s * r)
+                left.set(left >> 4)
+                source.set(taken)
+                target.set(given)
+            return source.address.load()
+
+        return columns
+
+    # --- a row
+
+    def _blocks(self, size: Value) -> Value:
+        return (size + (self.count - 1)) // self.count
+
+    def _start(self, block: Value, end: Value) -> Value:
+        """Where a block of as many as lanes begins; the last one ends at the end, and may begin inside of the one
+        before."""
+        start, last = block * self.count, end - self.count
+        return self.select(start < last, start, last)
+
+    @property
+    def _row_kinds(self) -> dict[str, Type]:
+        context = pointer(self._context)
+        return {"context": context, "x": self.elements, "room": self.vectors, "planes": self.elements}
+
+    def _transform_first(self) -> Function:
+        """Transform the columns of a row `x`, and turn them, to `planes` (2, n1, n2)."""
+
+        def first(context: Value, x: Value, room: Value, planes: Value, exchanged: Value, is_real: Value) -> None:
+            n, n1, n2, roots = context.n, context.n1, context.n2, context.roots
+            with self.each(self._blocks(n2)) as block:
+                column = self._start(block, n2)
+                with self.each(n1) as j:
+                    with self.if_(is_real):
+                        self._put(room, j, (self.load(x.at(j * n2 + column)), self.number(self.lanes, 0.0)))
+                    with self.else_():
+                        self._put(room, j, self.pairs(x.at((j * n2 + column) * 2)))
+                with self.if_(exchanged), self.each(n1) as j:
+                    self._put(room, j, (room[j * 2 + 1], room[j * 2]))
+                done = self._columns(room, room.at(self._most(n1, n2) * 2), n1, context.first, roots.at(n * 2))
+                with self.each(n1) as k:
+                    place = k * n2 + column
+                    root = self.load(roots.at(place)), self.load(roots.at(place + n))
+                    real, imaginary = self.product((done[k * 2], done[k * 2 + 1]), root)
+                    self.store(planes.at(place), real)
+                    self.store(planes.at(place + n), imaginary)
+
+        kinds = {**self._row_kinds, "exchanged": I1, "is_real": I1}
+        return self.function(VOID, "noinline", **kinds)(first)
+
+    def _transform_second(self) -> Function:
+        """Transform the rows of `planes` (2, n1, n2) to the row `y` of pairs."""
+
+        def second(context: Value, y: Value, room: Value, planes: Value, exchanged: Value) -> None:
+            n, n1, n2 = context.n, context.n1, context.n2
+            with self.each(self._blocks(n1)) as block:
+                row = self._start(block, n1)
+                for part, plane in enumerate((planes, planes.at(n))):
+                    with self.each(self._blocks(n2)) as inner:
+                        column = self._start(inner, n2)
+                        rows = [self.load(plane.at((row + i) * n2 + column)) for i in range(self.count)]
+                        for i, turned in enumerate(self.turned(rows)):
+                            room[(column + i) * 2 + part] = turned
+                other = room.at(self._most(n1, n2) * 2)
+                done = self._columns(room, other, n2, context.second, context.second_roots)
+                with self.if_(exchanged), self.each(n2) as j:
+                    self._put(done, j, (done[j * 2 + 1], done[j * 2]))
+                with self.each(n2) as j:
+                    self.store_pairs(y.at((j * n1 + row) * 2), (done[j * 2], done[j * 2 + 1]))
+
+        kinds = {**self._row_kinds, "exchanged": I1}
+        kinds = {("y" if name == "x" else name): kind for name, kind in kinds.items()}
+        return self.function(VOID, "noinline", **kinds)(second)
+
+    def _most(self, one: Value, other: Value) -> Value:
+        return self.select(one < other, other, one)
+
+    # --- real numbers, which are pairs of a transform of half the length
+
+    def _mirrored(self, x: Value, n: Value, k: Value) -> tuple[Complex, Complex]:
+        """The numbers of `x`, which are pairs, from `k` on, and the conjugates of those from `n` - `k` on backwards."""
+        there = self.pairs(x.at((n - k - (self.count - 1)) * 2))
+        back = range(self.count - 1, -1, -1)
+        real, imaginary = (self.shuffled(part, part, back) for part in there)
+        return self.pairs(x.at(k * 2)), (real, self.times(imaginary, -1.0))
+
+    def _roots_at(self, context: Value, k: Value) -> Complex:
+        return self.load(context.halves.at(k)), self.load(context.halves.at(context.n + 1 + k))
+
+    def _halve(self) -> Function:
+        """From the transform `z` of pairs of real numbers, which are those at even and at odd places, to theirs."""
+
+        @self.function(VOID, "noinline", context=pointer(self._context), z=self.elements, y=self.elements)
+        def after(context: Value, z: Value, y: Value) -> None:
+            n = context.n
+            y[0] = z[0] + z[1]
+            y[1] = 0.0
+            y[n * 2] = z[0] - z[1]
+            y[n * 2 + 1] = 0.0
+            with self.each(self._blocks(n - 1)) as block:
+                k = self._start(block, n - 1) + 1
+                one, other = self._mirrored(z, n, k)
+                even, odd = self.sum(one, other), self.difference(one, other)
+                turned = self.product((odd[1], self.times(odd[0], -1.0)), self._roots_at(context, k))
+                real, imaginary = self.sum(even, turned)
+                self.store_pairs(y.at(k * 2), (self.times(real, 0.5), self.times(imaginary, 0.5)))
+
+        return after
+
+    def _unhalve(self) -> Function:
+        """The way back, to the `z` whose inverse transform are the real numbers."""
+
+        @self.function(VOID, "noinline", context=pointer(self._context), x=self.elements, z=self.elements)
+        def before(context: Value, x: Value, z: Value) -> None:
+            n = context.n
+            z[0] = (x[0] + x[n * 2]) * 0.5
+            z[1] = (x[0] - x[n * 2]) * 0.5
+            with self.each(self._blocks(n - 1)) as block:
+                k = self._start(block, n - 1) + 1
+                one, other = self._mirrored(x, n, k)
+                real, imaginary = self._roots_at(context, k)
+                odd = self.product(self.difference(one, other), (real, self.times(imaginary, -1.0)))
+                total = self.sum(self.sum(one, other), (self.times(odd[1], -1.0), odd[0]))
+                self.store_pairs(z.at(k * 2), (self.times(total[0], 0.5), self.times(total[1], 0.5)))
+
+        return before
+
+    # --- all rows
+
+    def _some_rows(self) -> Function:
+        @self.function(VOID, context=pointer(self._context), start=I64, end=I64)
+        def some(context: Value, start: Value, end: Value) -> None:
+            self.return_if(start == end)
+            n, mode = context.n, context.mode
+            vectors = self._most(context.n1, context.n2) * (4 * self.lanes.size) + self.lanes.size
+            memory = self._allocate(vectors + n * (4 * self.element.size))
+            with self.if_(memory.is_null):
+                context.put(failed=1)
+                self.return_()
+            room = ((memory.to(I64) + (self.lanes.size - 1)) & -self.lanes.size).to(self.vectors)
+            planes = room.at(self._most(context.n1, context.n2) * 4).to(self.elements)
+            pairs = planes.at(n * 2)
+            exchanged = (mode == INVERSE) | (mode == INVERSE_HALF)
+            with self.each(end, start) as i:
+                x = self.local(self.elements, context.x.at(i * n * self.select(mode == REAL, self.number(I64, 1), 2)))
+                y = context.y.at(i * n * 2)
+                with self.if_(mode == INVERSE_HALF):
+                    self._before(context, context.x.at(i * (n + 1) * 2), pairs)
+                    x.set(pairs)
+                self._first_half(context, x, room, planes, exchanged, mode == REAL)
+                with self.if_(mode == HALF):
+                    self._second_half(context, pairs, room, planes, exchanged)
+                    self._after(context, pairs, context.y.at(i * (n + 1) * 2))
+                with self.else_():
+                    self._second_half(context, y, room, planes, exchanged)
+            self._free(memory)
+
+        return some
+
+    def _rows(self) -> None:
+        some = self._some_rows()
+        parallel_for = self.external(PARALLEL_FOR, VOID, PTR, PTR, I64)
+
+        @self.function(VOID, context=pointer(self._context), number=I64)
+        def part(context: Value, number: Value) -> None:
+            some(context, context.rows * number // _TASKS, context.rows * (number + 1) // _TASKS)
+
+        sizes = ("rows", "n", "n1", "first", "second", "first_roots", "second_roots", "mode")
+
+        @self.function(I1, arrays=pointer(PTR), **dict.fromkeys(sizes, I64))
+        def tenon_dft(arrays: Value, first_roots: Value, second_roots: Value, **given: Value) -> Operand:
+            context = self.record(self._context)
+            x, roots, y = [arrays[i].to(self.elements) for i in range(3)]
+            rows, n, n1 = given["rows"], given["n"], given["n1"]
+            second = roots.at(n * 2 + first_roots)
+            context.put(x=x, roots=roots, y=y, second_roots=second, halves=second.at(second_roots), failed=0, **given)
+            context.put(n2=n // n1)
+            with self.if_((rows > 1) & (rows * n >= _LONG)):
+                parallel_for(part.address, context, _TASKS)
+            with self.else_():
+                some(context, 0, rows)
+            return context.failed == 0
