@@ -63,6 +63,7 @@ def is_light(body: Iterable[Operation]) -> bool:
 
 class _Body(NamedTuple):
     is_cheap: bool
+    is_quick: bool
     is_flat: bool
     is_arithmetic: bool
 
@@ -74,6 +75,12 @@ _BODIES: dict[Hashable, _Body] = {}
 def is_cheap_op(op: ElementwiseOp) -> bool:
     """Whether the body of `op` is cheap."""
     return _body_of(op).is_cheap
+
+
+def is_quick_op(op: ElementwiseOp) -> bool:
+    """Whether to compute the body of `op` takes no longer than to write and read what it gives, where no cache holds
+    that: it is cheap but for divisions of floats, of which vectors do about one element in a cycle."""
+    return _body_of(op).is_quick
 
 
 def is_arithmetic(op: Operation) -> bool:
@@ -102,6 +109,7 @@ def _body_of(op: ElementwiseOp) -> _Body:
         body = [inner for outer in block.ops for inner in outer.walk() if inner is not outer]
         known = _BODIES[key] = _Body(
             is_cheap(body),
+            is_cheap([inner for inner in body if not isinstance(inner, arith.DivfOp)]),
             not any(inner.regions for inner in body),
             all(inner.name.startswith("arith.") for inner in counted(body)),
         )

@@ -9,7 +9,7 @@ the means at hand:
     ... tenon.multiply %d, %g            %e = tenon.subtract %x, %m
                             kernel 1     ... tenon.multiply %e, %g
 
-The rule: a value of `machine.l2` bytes or more that leaves its group, made by cheap elementwise ops from what is in
+The rule: a value of `machine.l2` bytes or more that leaves its group, made by quick elementwise ops from what is in
 memory anyway (arguments, values that stay, small ones), and used elsewhere by elementwise ops and reductions of its own
 size only, is computed where it is used, provided that these groups read no more large values than they did. Groups with
 contractions read what is there.
@@ -28,13 +28,15 @@ from tenon.dialects.families import ElementwiseOp, ReductionOp
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
-from tenon.passes.fuse.cost import is_cheap_op
+from tenon.passes.fuse.cost import is_cheap_op, is_quick_op
 from tenon.passes.fuse.group import Group, connect
 
 SMALL = 4
 """A value of so many times fewer elements than another costs little to read beside it."""
 MOST_OPS = 16
 """That one value is computed from."""
+MOST_DIVISIONS = 1
+"""Among these: several take longer than memory does."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Rederivation:
             isinstance(op, ElementwiseOp)
             and len(op.results) == 1
             and RECOMPUTED not in op.attributes
-            and is_cheap_op(op)
+            and is_quick_op(op)
         )
 
     def _reads_in_order(self, user: Operation, value: SSAValue) -> bool:
@@ -146,7 +148,9 @@ class Rederivation:
             operations[op] = None
             return True
 
-        return _Derivation(tuple(operations), frozenset(leaves)) if visit(value) else None
+        if not visit(value) or sum(not is_cheap_op(op) for op in operations) > MOST_DIVISIONS:
+            return None
+        return _Derivation(tuple(operations), frozenset(leaves))
 
     def _is_in_memory(self, value: SSAValue) -> bool:
         op = value.owner

@@ -20,6 +20,24 @@ func.func @differences_are_made_twice(%x: tensor<1024x128xf32>, %m: tensor<128xf
 
 // -----
 
+// A division takes no longer than memory, two do.
+func.func @quotients_are_made_twice(%x: tensor<1024x128xf32>, %m: tensor<128xf32>) -> (tensor<1024x128xf32>, tensor<1024x128xf32>) {
+  %d = tenon.divide %x, %m : tensor<1024x128xf32>, tensor<128xf32> -> tensor<1024x128xf32>
+  %s = tenon.sum %d {axis = [0, 1]} : tensor<1024x128xf32> -> tensor<f32>
+  %r = tenon.multiply %d, %s : tensor<1024x128xf32>, tensor<f32> -> tensor<1024x128xf32>
+  %e = tenon.divide %m, %x : tensor<128xf32>, tensor<1024x128xf32> -> tensor<1024x128xf32>
+  %f = tenon.divide %m, %e : tensor<128xf32>, tensor<1024x128xf32> -> tensor<1024x128xf32>
+  %t = tenon.sum %f {axis = [0, 1]} : tensor<1024x128xf32> -> tensor<f32>
+  %u = tenon.multiply %f, %t : tensor<1024x128xf32>, tensor<f32> -> tensor<1024x128xf32>
+  func.return %r, %u : tensor<1024x128xf32>, tensor<1024x128xf32>
+}
+// CHECK-LABEL: @quotients_are_made_twice
+// CHECK-DAG:     [[S:%.*]] = func.call @kernel_0(%x, %m) : (tensor<1024x128xf32>, tensor<128xf32>) -> tensor<f32>
+// CHECK-DAG:     func.call @kernel_{{[0-9]+}}(%x, %m, [[S]])
+// CHECK-DAG:     [[F:%.*]] = func.call @kernel_{{[0-9]+}}(%m, %x) : (tensor<128xf32>, tensor<1024x128xf32>) -> tensor<1024x128xf32>
+
+// -----
+
 // The other ops of the kernel that made a value stay; what several values are made from is read once.
 func.func @chains_are_made_twice(%x: tensor<1024x128xf32>, %m: tensor<128xf32>) -> (tensor<1024x128xf32>, tensor<1024x128xf32>) {
   %d = tenon.subtract %x, %m : tensor<1024x128xf32>, tensor<128xf32> -> tensor<1024x128xf32>
