@@ -281,6 +281,7 @@ for _shape, _axis, _length, _inverse, _onesided in (
     ((257, 2), 0, None, False, False),
     ((2, 256, 2), 1, None, False, False),
     ((300, 2, 2), 0, None, True, False),
+    ((12, 20, 2), 0, None, True, False),
     ((512, 1), 0, None, False, True),
     ((2, 257, 2), 1, None, True, True),
     ((514, 1), 0, None, False, True),

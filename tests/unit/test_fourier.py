@@ -47,6 +47,19 @@ def test_transforms_are_those_of_numpy_and_call_no_python(n: int, dtype: Any, mo
         assert_exact(tenon.dft(given, axis=1, length=length, inverse=True, onesided=True), known, dtype)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [6, 40, 105, 256])
+def test_columns_are_transformed_side_by_side(n: int, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "call_host", None)
+    x = RANDOM.normal(size=(2, n, 3, 7, 2)).astype(dtype)
+    whole = x[..., 0] + 1j * x[..., 1].astype(np.longdouble)
+    program_ = tenon.jit(lambda x: tenon.dft(x, axis=1))
+    assert_exact(program_(x), pairs(np.fft.fft(whole, axis=1)), dtype)
+    assert "fourier_dft_columns" in str(program_.lower(x).module)
+    assert_exact(tenon.dft(x, axis=1, inverse=True), pairs(np.fft.ifft(whole, axis=1)), dtype)
+    assert_exact(tenon.dft(x[..., :1], axis=1), pairs(np.fft.fft(whole.real, axis=1)), dtype)
+
+
 @pytest.mark.parametrize(
     ("shape", "settings"),
     [

@@ -266,10 +266,15 @@ def _rows_along(given: Value, axis: int, n: int, inverse: bool, onesided: bool) 
     kind = forwards if not inverse else INVERSE_HALF if onesided else INVERSE
     if (inverse and parts == 1) or (onesided and n % 2):
         return None
+    if any(type(extent) is not int for extent in given.shape):
+        return None
+    if axis < given.ndim - 2:
+        columns = (prod(given.shape[:axis]), given.shape[axis], prod(given.shape[axis + 1 : -1]), parts)
+        across = transformed_rows(ops.reshape(given, shape=columns), kind, n)
+        if across is not None:
+            return ops.reshape(across, shape=(*given.shape[:-1], across.shape[-1]))
     moved = moved_axis(given, axis, given.ndim - 2)
     *others, size, _ = moved.shape
-    if any(type(extent) is not int for extent in others):
-        return None
     rows = ops.reshape(moved, shape=(prod(others), size, parts))
     result = transformed_rows(rows, kind, n // 2 if onesided else n)
     if result is None:

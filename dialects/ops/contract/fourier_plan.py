@@ -23,6 +23,10 @@ COMPLEX, INVERSE, REAL, HALF, INVERSE_HALF = range(5)
 the first half of that and one more, and these to the real numbers."""
 
 
+_LONGEST_COLUMN = 1 << 12
+"""Several longer columns are more than one row that is transformed by itself."""
+
+
 def side_by_side(itemsize: int) -> int:
     """How many columns or rows are transformed at once, of numbers of so many bytes."""
     return 64 // itemsize
@@ -64,6 +68,26 @@ class Plan:
         return np.concatenate(parts)
 
 
+@dataclass(frozen=True)
+class ColumnPlan:
+    """A transform of columns of n numbers side by side, by the factors of n."""
+
+    factors: tuple[int, ...]
+
+    @property
+    def packed(self) -> int:
+        """The factors, four bits each."""
+        return _packed(self.factors)
+
+    def count(self, kind: int) -> int:
+        """How many numbers `roots` are."""
+        return len(_roots_of_factors(self.factors))
+
+    def roots(self, kind: int) -> Array:
+        """What the transform multiplies by: for each factor r of what is left, roots at (m, r - 1)."""
+        return _roots_of_factors(self.factors)
+
+
 @lru_cache(maxsize=64)
 def _roots_of_factors(factors: tuple[int, ...]) -> Array:
     left, parts = prod(factors), list[Array]()
@@ -83,6 +107,13 @@ def plan_of(n: int, count: int) -> Plan | None:
             if first and second:
                 return Plan(first, second)
     return None
+
+
+@lru_cache(maxsize=256)
+def column_plan_of(n: int) -> ColumnPlan | None:
+    """How columns of n numbers are transformed; `None` where the factors of n are large, or n is."""
+    factors = _factors(n) if 1 < n <= _LONGEST_COLUMN else ()
+    return ColumnPlan(factors) if factors else None
 
 
 def root(n: int, exponents: Array) -> Array:

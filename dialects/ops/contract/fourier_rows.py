@@ -20,7 +20,9 @@ from tenon.dialects.ops.contract.fourier_plan import (
     INVERSE,
     INVERSE_HALF,
     REAL,
+    ColumnPlan,
     Plan,
+    column_plan_of,
     plan_of,
     side_by_side,
 )
@@ -38,10 +40,11 @@ _SIZES = {
 
 
 def transformed_rows(x: Value, kind: int, n: int) -> Value | None:
-    """The transform (rows, numbers, parts) of n numbers from each row of `x`; `None` where there is no code for it."""
+    """The transform of n numbers from each row of `x` (rows, numbers, parts), or (rows, numbers, columns, parts);
+    `None` where there is no code for it."""
     if any(type(size) is not int or size < 0 for size in (n, *x.shape)):
         return None
-    plan = plan_of(n, side_by_side(x.dtype.itemsize))
+    plan = _plan(n, kind, x.type)
     if plan is None:
         return None
     roots = plan.roots(kind).astype(x.dtype)
@@ -50,8 +53,9 @@ def transformed_rows(x: Value, kind: int, n: int) -> Value | None:
 
 @tensor_op
 class TransformRowsOp(HostOp):
-    """The Fourier transforms of rows of `x` (rows, numbers, parts) with `length` numbers, or with twice as many real
-    ones; `kind` says which, and `roots` has what they multiply by (`fourier_plan`).
+    """The Fourier transforms of rows of `x` (rows, numbers, parts), or of columns of (rows, numbers, columns, parts),
+    with `length` numbers, or with twice as many real ones; `kind` says which, and `roots` has what they multiply by
+    (`fourier_plan`).
 
     Front: `dft`.
     """
@@ -75,22 +79,26 @@ class TransformRowsOp(HostOp):
     def infer(cls, *operands: Any, **settings: Any) -> Any:
         shape, (n, kind) = shape_of(operands[0]), (settings["length"], settings["kind"])
         times, parts, result_times, result_parts = _SIZES[kind]
-        plan, given = _plan(n, operands[0]), shape_of(operands[1])
+        plan, given = _plan(n, kind, operands[0]), shape_of(operands[1])
         if plan is not None and given is not None and given not in ((-1,), (plan.count(kind),)):
             raise InferenceError(f"roots has shape {show(given)} where ({plan.count(kind)},) is needed")
         needed = times * n + (kind == INVERSE_HALF), parts
         if shape is None:
             return tensor_type(None, element_of(operands[0]))
-        if len(shape) != 3 or any(size not in (-1, wanted) for size, wanted in zip(shape[1:], needed, strict=True)):
-            raise InferenceError(f"x has shape {show(shape)} where (rows, {needed[0]}, {needed[1]}) is needed")
-        return tensor_type((shape[0], result_times * n + (kind == HALF), result_parts), element_of(operands[0]))
+        if len(shape) not in (3, 4) or shape[1] not in (-1, needed[0]) or shape[-1] not in (-1, needed[1]):
+            raise InferenceError(f"x has shape {show(shape)} where (rows, {needed[0]}, ..., {needed[1]}) is needed")
+        found = (shape[0], result_times * n + (kind == HALF), *shape[2:-1], result_parts)
+        return tensor_type(found, element_of(operands[0]))
 
     def native(self, types: Sequence[Any]) -> tuple[str, Sequence[int]] | None:
-        plan = _plan(self.settings["length"], types[0])
+        n, kind = self.settings["length"], self.settings["kind"]
+        plan, bits = _plan(n, kind, types[0]), 8 * numpy_dtype(element_of(types[0])).itemsize
         if plan is None:
             return None
-        rows, dtype = (shape_of(types[0]) or (0,))[0], numpy_dtype(element_of(types[0]))
-        return f"fourier_dft_f{8 * dtype.itemsize}", (rows, *plan.sizes, self.settings["kind"])
+        rows, _, *columns, _ = shape_of(types[0]) or (0, 0, 0)
+        if isinstance(plan, Plan):
+            return f"fourier_dft_f{bits}", (rows, *plan.sizes, kind)
+        return f"fourier_dft_columns_f{bits}", (rows, n, *columns, plan.packed, kind)
 
     @classmethod
     def reference(cls, *operands: Any, **settings: Any) -> Any:
@@ -99,9 +107,9 @@ class TransformRowsOp(HostOp):
         values = x.astype(np.float64)
         numbers: Any = values[..., 0] + 1j * values[..., 1] if values.shape[-1] == 2 else values[..., 0]
         if kind == INVERSE_HALF:
-            return np.fft.irfft(numbers, 2 * settings["length"])[..., None].astype(dtype)
+            return np.fft.irfft(numbers, 2 * settings["length"], axis=1)[..., None].astype(dtype)
         function: Any = {INVERSE: np.fft.ifft, HALF: np.fft.rfft}.get(kind, np.fft.fft)
-        found = function(numbers)
+        found = function(numbers, axis=1)
         return np.stack([found.real, found.imag], axis=-1).astype(dtype)
 
     @classmethod
@@ -114,7 +122,12 @@ class TransformRowsOp(HostOp):
         return ops.reshape(result, shape=(size, x.shape[1], *result.shape[1:]))
 
 
-def _plan(n: int, x: Any) -> Plan | None:
+def _plan(n: int, kind: int, x: Any) -> Plan | ColumnPlan | None:
     """How native code transforms n numbers of a tensor of type `x`, if it does."""
-    dtype = numpy_dtype(element_of(x))
-    return plan_of(n, side_by_side(dtype.itemsize)) if dtype.name in ("float32", "float64") else None
+    dtype, shape = numpy_dtype(element_of(x)), shape_of(x) or ()
+    count = side_by_side(dtype.itemsize)
+    if dtype.name not in ("float32", "float64"):
+        return None
+    if len(shape) != 4:
+        return plan_of(n, count)
+    return column_plan_of(n) if shape[2] >= count and kind not in (HALF, INVERSE_HALF) else None

@@ -12,13 +12,13 @@ from tenon.runtime.cpu.native_code import load_native
 from tenon.runtime.cpu.thread_pool import PARALLEL_FOR
 from tenon.runtime.cpu.threads import pool_address
 
-_NAME = re.compile(NATIVE.encode() + rb"fourier_dft_f(32|64)")
+_NAME = re.compile(NATIVE.encode() + rb"fourier_(dft[a-z_]*)_f(32|64)")
 
 
 def transforms_of(codes: Sequence[bytes]) -> dict[str, int]:
     """The addresses of the transforms that object codes name, by their names; they are loaded when first asked for."""
-    wanted = {(match[0].decode(), int(match[1])) for code in codes for match in _NAME.finditer(code)}
-    return {name: _loaded(bits).entry("tenon_dft") for name, bits in wanted}
+    wanted = {(match[0].decode(), match[1].decode(), int(match[2])) for code in codes for match in _NAME.finditer(code)}
+    return {name: _loaded(bits).entry(f"tenon_{function}") for name, function, bits in wanted}
 
 
 @cache
@@ -29,4 +29,4 @@ def _loaded(bits: int) -> LoadedCode:
 
         return Transforms(bits).text(triple)
 
-    return load_native(f"fourier {bits}", text, ("tenon_dft",), {PARALLEL_FOR: pool_address()})
+    return load_native(f"fourier {bits}", text, ("tenon_dft", "tenon_dft_columns"), {PARALLEL_FOR: pool_address()})

@@ -15,24 +15,19 @@ Inverse transforms are those with real and imaginary parts exchanged; the roots 
 
 from __future__ import annotations
 
-from tenon.dialects.ops.contract.fourier_plan import HALF, INVERSE, INVERSE_HALF, RADICES, REAL, side_by_side
-from tenon.runtime.cpu.fourier.butterflies import Butterflies, Complex
+from tenon.dialects.ops.contract.fourier_plan import HALF, INVERSE, INVERSE_HALF, REAL
+from tenon.runtime.cpu.fourier.butterflies import Complex
+from tenon.runtime.cpu.fourier.columns import LONG, TASKS, Columns
 from tenon.runtime.cpu.ir_types import I1, I64, PTR, VOID, Struct, Type, pointer
 from tenon.runtime.cpu.ir_values import Function, Operand, Value
 from tenon.runtime.cpu.thread_pool import PARALLEL_FOR
 
-_TASKS = 64
-"""Parts of the rows, one for a thread at a time."""
-_LONG = 1 << 14
-"""Of how many numbers on threads share the rows."""
 
-
-class Transforms(Butterflies):
-    """The function for floats of so many bits."""
+class Transforms(Columns):
+    """The functions for floats of so many bits."""
 
     def __init__(self, bits: int) -> None:
-        super().__init__(bits, side_by_side(bits // 8))
-        self._allocate, self._free = self.external("malloc", PTR, I64), self.external("free", VOID, PTR)
+        super().__init__(bits)
         self._context = Struct(
             x=self.elements,
             roots=self.elements,
@@ -41,81 +36,11 @@ class Transforms(Butterflies):
             second_roots=self.elements,
             **dict.fromkeys(("rows", "n", "n1", "n2", "first", "second", "mode", "failed"), I64),
         )
-        self._stages = {(r, is_last): self._stage(r, is_last) for r in RADICES for is_last in (False, True)}
-        self._columns = self._transform_columns()
         self._first_half, self._second_half = self._transform_first(), self._transform_second()
         self._after, self._before = self._halve(), self._unhalve()
         self._rows()
 
-    # --- columns side by side
-
-    def _stage(self, r: int, is_last: bool) -> Function:
-        """Transform along the first axis of (r, m, s), and turn what follows by `roots` (m, r - 1); to (m, r, s)."""
-
-        def stage(source: Value, target: Value, m: Value, s: Value, roots: Value) -> None:
-            with self.each(m) as j:
-                factors: list[Complex] = []
-                for k in range(0 if is_last else r - 1):
-                    place = (j * (r - 1) + k) * 2
-                    factors.append((self.filled(roots[place]), self.filled(roots[place + 1])))
-                with self.each(s) as q:
-                    given: list[Complex] = []
-                    for k in range(r):
-                        place = ((m * k + j) * s + q) * 2
-                        given.append((source[place], source[place + 1]))
-                    for k, value in enumerate(self.transformed(given)):
-                        turned = self.product(value, factors[k - 1]) if k and factors else value
-                        self._put(target, (j * r + k) * s + q, turned)
-
-        stage.__name__ = f"stage_{r}{'_last' * is_last}"
-        kinds = {"source": self.vectors, "target": self.vectors, "m": I64, "s": I64, "roots": self.elements}
-        return self.function(VOID, "noinline", **kinds)(stage)
-
-    def _put(self, target: Value, place: Value, x: Complex) -> None:
-        """Put complex numbers side by side at a place among such."""
-        target[place * 2] = x[0]
-        target[place * 2 + 1] = x[1]
-
-    def _transform_columns(self) -> Function:
-        """Transform n numbers, between two places; at which of them the result is."""
-
-        @self.function(self.vectors, one=self.vectors, other=self.vectors, n=I64, factors=I64, roots=self.elements)
-        def columns(one: Value, other: Value, n: Value, factors: Value, roots: Value) -> Operand:
-            source, target = self.local(self.vectors, one), self.local(self.vectors, other)
-            left, rest, s, at = (self.local(I64, number) for number in (factors, n, 1, 0))
-            with self.loop():
-                self.break_if(left == 0)
-                r = left & 15
-                m = rest // r
-                given, taken = source.address.load(), target.address.load()
-                passed = given, taken, m, s.address.load(), roots.at(at)
-                with self.switch(r) as case:
-                    for radix in RADICES:
-                        with case(radix):
-                            with self.if_(m == 1):
-                                self._stages[radix, True](*passed)
-                            with self.else_():
-                                self._stages[radix, False](*passed)
-                at.set(at + m * (r - 1) * 2)
-                rest.set(m)
-                s.set(s * r)
-                left.set(left >> 4)
-                source.set(taken)
-                target.set(given)
-            return source.address.load()
-
-        return columns
-
     # --- a row
-
-    def _blocks(self, size: Value) -> Value:
-        return (size + (self.count - 1)) // self.count
-
-    def _start(self, block: Value, end: Value) -> Value:
-        """Where a block of as many as lanes begins; the last one ends at the end, and may begin inside of the one
-        before."""
-        start, last = block * self.count, end - self.count
-        return self.select(start < last, start, last)
 
     @property
     def _row_kinds(self) -> dict[str, Type]:
@@ -231,13 +156,13 @@ class Transforms(Butterflies):
         def some(context: Value, start: Value, end: Value) -> None:
             self.return_if(start == end)
             n, mode = context.n, context.mode
-            vectors = self._most(context.n1, context.n2) * (4 * self.lanes.size) + self.lanes.size
-            memory = self._allocate(vectors + n * (4 * self.element.size))
+            vectors = self._most(context.n1, context.n2) * 4
+            memory = self.room(vectors * self.lanes.size + n * (4 * self.element.size))
             with self.if_(memory.is_null):
                 context.put(failed=1)
                 self.return_()
-            room = ((memory.to(I64) + (self.lanes.size - 1)) & -self.lanes.size).to(self.vectors)
-            planes = room.at(self._most(context.n1, context.n2) * 4).to(self.elements)
+            room = self.aligned(memory)
+            planes = room.at(vectors).to(self.elements)
             pairs = planes.at(n * 2)
             exchanged = (mode == INVERSE) | (mode == INVERSE_HALF)
             with self.each(end, start) as i:
@@ -252,7 +177,7 @@ class Transforms(Butterflies):
                     self._after(context, pairs, context.y.at(i * (n + 1) * 2))
                 with self.else_():
                     self._second_half(context, y, room, planes, exchanged)
-            self._free(memory)
+            self.release(memory)
 
         return some
 
@@ -262,7 +187,7 @@ class Transforms(Butterflies):
 
         @self.function(VOID, context=pointer(self._context), number=I64)
         def part(context: Value, number: Value) -> None:
-            some(context, context.rows * number // _TASKS, context.rows * (number + 1) // _TASKS)
+            some(context, context.rows * number // TASKS, context.rows * (number + 1) // TASKS)
 
         sizes = ("rows", "n", "n1", "first", "second", "first_roots", "second_roots", "mode")
 
@@ -274,8 +199,8 @@ class Transforms(Butterflies):
             second = roots.at(n * 2 + first_roots)
             context.put(x=x, roots=roots, y=y, second_roots=second, halves=second.at(second_roots), failed=0, **given)
             context.put(n2=n // n1)
-            with self.if_((rows > 1) & (rows * n >= _LONG)):
-                parallel_for(part.address, context, _TASKS)
+            with self.if_((rows > 1) & (rows * n >= LONG)):
+                parallel_for(part.address, context, TASKS)
             with self.else_():
                 some(context, 0, rows)
             return context.failed == 0
