@@ -745,6 +745,16 @@ func.func @sum_of_elements(%e: tensor<2000xf32>, %i: tensor<9000xi64>) -> tensor
 
 // -----
 
+// A scalar is reduced over nothing, and has no rows.
+func.func @any_of_a_scalar(%x: tensor<i1>) -> tensor<i1> {
+  %y = tenon.any %x : tensor<i1> -> tensor<i1>
+  func.return %y : tensor<i1>
+}
+// CHECK-LABEL: @any_of_a_scalar
+// CHECK-NEXT:    func.call @kernel_{{[0-9]+}}(%x)
+
+// -----
+
 // Of functions there may be more at a time elsewhere.
 func.func @functions_of_updates(%i: tensor<3000xi64>, %v: tensor<3000xf32>, %x: tensor<90xf32>) -> tensor<90xf32> {
   %p = tenon.negative %i : tensor<3000xi64> -> tensor<3000xi64>
