@@ -9,6 +9,8 @@ SHELL := bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 JOBS ?= 2
+# Of so many variations of a test one runs in `make test`, drawn anew with each change of the sources; 1 runs all.
+SHARE ?= 3
 PYTEST_ARGS ?=
 
 BIN := $(VENV)/bin
@@ -18,7 +20,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 help:
 	@echo 'make demo    train and run a small network on handwritten digits'
-	@echo 'make test    lint, types and all tests'
+	@echo 'make test    lint, types and the tests, a third of those that come by the hundred (SHARE=1: all of them)'
 	@echo 'make test-quick  one sample of each op and the tests on IR text, in a minute or two'
 	@echo 'make pass NAME=fuse  the tests of one pass'
 	@echo 'make lint    ruff: rules and formatting'
@@ -36,7 +38,7 @@ demo: $(VENV)/.demo
 
 # pytest comes last: its closing line is the result.
 test: lint types $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+	TENON_TEST_SHARE=$(SHARE) $(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check --quiet .

@@ -3,6 +3,9 @@
 Random tests have a known part, the same in every run, and a part that searches: its examples are new with each change
 of what is tested, so that a run that is repeated says the same. They follow from `TENON_TEST_SEED`, which the head of
 the report and each failure show, and which may be set to search further.
+
+Of the cases that are made by the hundred (`variation`), one in `TENON_TEST_SHARE` runs, drawn by the seed as well: by
+default all of them, and in `make test` a third.
 """
 
 from __future__ import annotations
@@ -15,11 +18,13 @@ import sys
 import tempfile
 from collections.abc import Generator
 from typing import Any
+from zlib import crc32
 
 import hypothesis.core
 import pytest
 
 SEED = "TENON_TEST_SEED"
+SHARE = "TENON_TEST_SHARE"
 
 # How fast a machine draws says nothing, and the two parts of a test (below) have an instance of its class each.
 hypothesis.settings.register_profile(
@@ -56,8 +61,15 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[SEED] = str(int(environment_fingerprint()[:8], 16))
 
 
-def pytest_report_header() -> str:
-    return f"{SEED}={os.environ[SEED]}: what random tests draw anew for these sources"
+def pytest_report_header() -> list[str]:
+    lines = [f"{SEED}={os.environ[SEED]}: what random tests draw anew for these sources"]
+    if (share := _share()) > 1:
+        lines.append(f"{SHARE}={share}: of each {share} variations one runs, drawn by the seed; 1 runs all")
+    return lines
+
+
+def _share() -> int:
+    return int(os.environ.get(SHARE, "1"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -106,11 +118,29 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if _share() > 1:
+        runs = [not item.get_closest_marker("variation") or _is_drawn(item) for item in items]
+        config.hook.pytest_deselected(items=[item for item, is_in in zip(items, runs, strict=True) if not is_in])
+        items[:] = [item for item, is_in in zip(items, runs, strict=True) if is_in]
     gpu_tests = [item for item in items if item.get_closest_marker("gpu")]
     if gpu_tests and not _has_cuda_device():
         for item in gpu_tests:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def _is_drawn(item: pytest.Item) -> bool:
+    return crc32(f"{os.environ[SEED]} drawn {item.nodeid}".encode()) % _share() == 0
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without collecting garbage: they are what there is, and looking for others took a quarter of it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:

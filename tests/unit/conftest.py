@@ -11,6 +11,7 @@ import cupy_stand_in
 import driver_stand_in
 import pytest
 from random_numbers import restart
+from variations import mark_variations
 
 from tenon.dialects.definition.registry import _start_generation
 from tenon.dialects.support.bounded_cache import BoundedCache
@@ -22,12 +23,22 @@ from tenon.runtime.knobs import knobs
 MANY = frozenset(
     f"test_{name}"
     for name in (
-        *("convolution_peers", "cuda_registry", "dynamic_registry", "every_op", "networks", "onnx_operators", "opinfo"),
-        *("registry", "vmap_registry"),
+        *("array_api", "axis_orders", "contraction_schedules", "convolution_forms", "convolution_peers"),
+        *("cuda_registry", "dynamic_registry", "eager", "every_op", "extremes", "factorizations", "familiar_names"),
+        *("functional_calls", "functions_on_gpu", "fused_contractions", "jvp", "kinks", "large_calls", "networks"),
+        *("nn_torch", "onnx_operators", "opinfo", "parameters", "programs_on_gpu", "pytorch_names", "quantization"),
+        *("registry", "reshaped_loops", "rows", "rows_across", "searching", "seed_cases", "short_rows"),
+        *("sized_and_strided_calls", "skip_masked", "strips", "tables", "tensor", "tensors_on_gpu", "upstream"),
+        *("vmap", "vmap_registry"),
     )
 )
-"""Files in which each op or layer has many tests: what passes leave is verified in a third of them, drawn by the seed
-of the run, since it takes a fifth of their time."""
+"""Files in which many programs are compared with what others compute: what passes leave is verified in a third of them,
+drawn by the seed of the run, since it takes a fifth of their time."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_variations(items)
 
 
 @pytest.hookimpl(tryfirst=True)

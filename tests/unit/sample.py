@@ -33,6 +33,8 @@ class Sample:
     atol: float | None = None
     differentiable: bool = False
     """Whether the op is smooth around the float arguments, so that central differences tell its gradient."""
+    is_named: bool = False
+    """Whether the row has a label of its own: it is there for a reason."""
 
     def __str__(self) -> str:
         return f"{self.op_name.removeprefix('tenon.')}-{self.label}"
@@ -126,7 +128,7 @@ def add(name: str, args: Sequence[Any], oracle: Callable[..., Any], label: str =
     if text in labels:
         text += f"-{len(labels)}"
     labels.add(text)
-    SAMPLES.append(Sample(f"tenon.{name}", tuple(args), options, oracle, text, **own))
+    SAMPLES.append(Sample(f"tenon.{name}", tuple(args), options, oracle, text, is_named=bool(label), **own))
 
 
 def _shown(value: Any) -> str:

@@ -247,13 +247,19 @@ def _slack(name: str, operands: tuple[Array, ...], bounds: Any) -> Any:
     return 0.0
 
 
+DTYPES = [
+    pytest.param(F32, id="float32"),
+    *[pytest.param(d, marks=pytest.mark.variation, id=str(d)) for d in (F64, F16, BF16)],
+]
+
+
 @functools.cache
 def compiled(name: str) -> Any:
     return tenon.jit(getattr(tenon, name))
 
 
 @pytest.mark.parametrize("interpret", [False, True], ids=["compiled", "interpreted"])
-@pytest.mark.parametrize("dtype", [F32, F64, F16, BF16], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", UNARY)
 def test_one_operand(name: str, dtype: Any, interpret: bool) -> None:
     x = extremes(dtype)
@@ -263,7 +269,7 @@ def test_one_operand(name: str, dtype: Any, interpret: bool) -> None:
 
 
 @pytest.mark.parametrize("interpret", [False, True], ids=["compiled", "interpreted"])
-@pytest.mark.parametrize("dtype", [F32, F64, F16, BF16], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", BINARY)
 def test_two_operands(name: str, dtype: Any, interpret: bool) -> None:
     values = extremes(dtype)

@@ -34,7 +34,7 @@ import tenon
 SEARCH = Path(__file__).parents[1] / "search.py"
 
 COUNT, REAL = 180, 10
-"""How many networks, and of how many one has sizes as programs do."""
+"""How many networks there are to draw from, and of how many one has sizes as programs do."""
 SMALL_WORK, REAL_WORK = 2e6, 2e8
 SECONDS_TO_SHRINK = 60
 
@@ -82,6 +82,7 @@ def test_the_oracle_leaves_the_weights_that_an_optimizer_changes() -> None:
         np.testing.assert_array_equal(weight, same)
 
 
+@pytest.mark.variation
 @pytest.mark.parametrize("number", range(COUNT))
 def test_a_random_network_agrees_with_torch(number: int) -> None:
     network = drawn(run_seed(), number)
