@@ -36,9 +36,11 @@ help:
 demo: $(VENV)/.demo
 	$(BIN)/python examples/digits.py
 
-# pytest comes last: its closing line is the result.
-test: lint types $(VENV)/.dev
-	TENON_TEST_SHARE=$(SHARE) $(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+# The closing line of pytest is the result, or what pyright says, which has one thread, takes minutes, and runs meanwhile.
+test: lint $(VENV)/.dev
+	$(MAKE) --no-print-directory types >$(VENV)/types.log 2>&1 & types=$$!; tests=0; \
+	TENON_TEST_SHARE=$(SHARE) $(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) || tests=$$?; \
+	wait $$types || { cat $(VENV)/types.log >&2; exit 1; }; exit $$tests
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check --quiet .
