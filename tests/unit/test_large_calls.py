@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -151,6 +152,16 @@ def test_what_cannot_be_traced_goes_on_op_by_op() -> None:
     for _ in range(4):
         np.testing.assert_array_equal(total(x, np.float32(2)), x * 2)
     assert runs == [False, True, False, False, False]
+
+
+@pytest.mark.parametrize("call", [lambda: tenon.arange(50_000), lambda: tenon.linspace(0, 1, 50_000, dtype="f64")])
+def test_ranges_take_no_copy(call: Callable[[], Any]) -> None:
+    size = call().nbytes
+    tracemalloc.start()
+    call()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size <= most < 1.5 * size
 
 
 def test_few_programs_are_kept() -> None:

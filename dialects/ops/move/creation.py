@@ -191,7 +191,7 @@ def arange(
     if not np.isfinite([*map(float, given)]).all():
         raise ValueError(f"arange: start, stop and step are {given}, which are not all finite")
     element = dtype or ("i64" if all(isinstance(number, int | np.integer) for number in given) else "f32")
-    return _known(np.arange(*given).astype(numpy_dtype(element_type(element))))
+    return _known(np.arange(*given).astype(numpy_dtype(element_type(element)), copy=False))
 
 
 @tensor_function
@@ -215,7 +215,7 @@ def linspace(
     if is_computed(start) or is_computed(stop):
         parts = np.arange(num) / max(num - endpoint, 1)
         return ops.cast(start * (1 - parts) + stop * parts, dtype=dtype)
-    return _known(np.linspace(start, stop, num, endpoint=endpoint).astype(numpy_dtype(element_type(dtype))))
+    return _known(np.linspace(start, stop, num, endpoint=endpoint).astype(numpy_dtype(element_type(dtype)), copy=False))
 
 
 @tensor_function
@@ -232,7 +232,7 @@ def logspace(
         return ops.power(base, linspace(start, stop, num, endpoint=endpoint, dtype=dtype))
     check_count("logspace", "num", num)
     exact = np.logspace(start, stop, num, endpoint=endpoint, base=base)
-    return _known(exact.astype(numpy_dtype(element_type(dtype))))
+    return _known(exact.astype(numpy_dtype(element_type(dtype)), copy=False))
 
 
 def _known(array: np.ndarray[Any, Any]) -> Any:
