@@ -1,15 +1,27 @@
-"""Relatives of Adam and Adagrad: what a step makes of a parameter, its gradient and what was kept of former ones."""
+"""Relatives of Adam and Adagrad, and others whose steps follow what was there before: what a step makes of a parameter,
+its gradient and what was kept of former ones."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import tenon
-from tenon.optim.base import Arrays, Optimizer, check_settings, each, zeros
-from tenon.optim.moments import check_betas, decayed, like, moved, running, running_square, time_of, without_bias
+from tenon.optim.base import Arrays, Optimizer, check_number, check_settings, each, zeros
+from tenon.optim.moments import (
+    check_betas,
+    decayed,
+    like,
+    moved,
+    of_dtype,
+    running,
+    running_square,
+    time_of,
+    without_bias,
+)
 from tenon.runtime.arguments.tree import static_field
 
 
@@ -172,3 +184,84 @@ class RAdam(Optimizer):
             return moved(p, tenon.select(is_finite, scaled, m), lr)
 
         return each(stepped, values, mean, square), {"step": count, "mean": mean, "square": square}
+
+
+@dataclass(frozen=True)
+class Rprop(Optimizer):
+    """Steps against the sign of a gradient, of a length of each element's own, which begins with `lr`: it is multiplied
+    by the second of `etas` where the sign is that of the step before, and where it is the other one by the first, and
+    no step made; it stays between the two `step_sizes`. Riedmiller and Braun, "A direct adaptive method for faster
+    backpropagation learning: the RPROP algorithm", ICNN 1993. Gradients are to be those of all examples.
+
+    Source: PyTorch's documentation of `torch.optim.Rprop`.
+    """
+
+    lr: float = static_field(1e-2)
+    etas: tuple[float, float] = static_field((0.5, 1.2))
+    step_sizes: tuple[float, float] = static_field((1e-6, 50.0))
+    maximize: bool = static_field(False)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        for name in ("etas", "step_sizes"):
+            given: Any = getattr(self, name)
+            if not isinstance(given, Sequence) or len(given) != 2:  # pyright: ignore[reportUnknownArgumentType]
+                raise TypeError(f"Rprop: {name} is {given!r} where two numbers are needed")
+            object.__setattr__(self, name, tuple(given))  # pyright: ignore[reportUnknownArgumentType]
+            for position, number in enumerate(getattr(self, name)):
+                check_number(f"Rprop: {name}[{position}]", number)
+        if not 0 < self.etas[0] < 1 < self.etas[1]:
+            raise ValueError(f"Rprop: etas is {self.etas} where a number in (0, 1) and one above 1 are needed")
+
+    def start(self, params: Any) -> dict[str, Any]:
+        return {"size": zeros(params), "slope": zeros(params)}
+
+    def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
+        less, more = self.etas
+
+        def scaled(size: Any, turn: Any) -> Any:
+            size = tenon.select(size == 0, tenon.ones_like(size) * like(lr, size), size)  # before the first step
+            factor = tenon.select(turn > 0, more, tenon.select(turn < 0, less, 1.0))
+            return of_dtype(tenon.clip(size * of_dtype(factor, size), *self.step_sizes), size)
+
+        turns = each(lambda g, s: tenon.sign(g) * tenon.sign(s), slopes, state["slope"])
+        size = each(scaled, state["size"], turns)
+        slope = each(lambda g, turn: tenon.select(turn < 0, tenon.zeros_like(g), g), slopes, turns)
+        changed = each(lambda p, g, s: of_dtype(p - tenon.sign(g) * s, p), values, slope, size)
+        return changed, {"size": size, "slope": slope}
+
+
+@dataclass(frozen=True)
+class ASGD(Optimizer):
+    """Gradient descent with a rate of lr / (1 + lambd·lr·t)^alpha after t steps, and parameters that decay by lambd
+    times that; `ax` of the state is the mean of the parameters since step `t0`: Polyak and Juditsky, "Acceleration of
+    stochastic approximation by averaging", 1992.
+
+    Source: PyTorch's documentation of `torch.optim.ASGD`.
+    """
+
+    lr: float = static_field(1e-2)
+    lambd: float = static_field(1e-4)
+    alpha: float = static_field(0.75)
+    t0: float = static_field(1e6)
+    weight_decay: float = static_field(0.0)
+    maximize: bool = static_field(False)
+
+    def __post_init__(self) -> None:
+        check_settings(self, "lambd", "alpha", "t0", "weight_decay")
+
+    def start(self, params: Any) -> dict[str, Any]:
+        return {"step": np.zeros((), np.int32), "rate": np.zeros((), np.float64), "ax": zeros(params)}
+
+    def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
+        slopes = decayed(slopes, values, self.weight_decay)
+        made, count = tenon.cast(state["step"], dtype="f64"), state["step"] + 1
+        given = tenon.cast(tenon.asarray(lr), dtype="f64")
+        # the rate follows from the learning rate of the step before
+        rate = tenon.select(state["step"] == 0, given, state["rate"])
+        share = 1 / tenon.maximum(made - self.t0, 1.0)
+        changed = each(lambda p, g: moved(p * like(1 - rate * self.lambd, p), g, rate), values, slopes)
+        ax = each(lambda a, p: a + (p - a) * like(share, a), state["ax"], changed)
+        ax = each(lambda a, p: tenon.select(share == 1, p, a), ax, changed)
+        following = given / (1 + given * self.lambd * tenon.cast(count, dtype="f64")) ** self.alpha
+        return changed, {"step": count, "rate": following, "ax": ax}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -174,6 +174,11 @@ class Optimizer:
         if not values:
             found = ", ".join(f"{path} is {_shown(leaf)}" for path, leaf in _leaves(params).items())
             raise ValueError(f"{name}: there is nothing floating-point to train ({found or 'no arrays'})")
+        self.check_shapes({path: tuple(leaf.shape) for path, leaf in values.items()})
+
+    def check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Raise `ValueError` for parameters of shapes that the optimizer does not take; it takes all, unless it says
+        otherwise."""
 
     def _check_like(self, what: str, given: Arrays, like: Arrays) -> None:
         """Raise unless the leaves of `given` are called as those of `like` and have their shapes and dtypes."""

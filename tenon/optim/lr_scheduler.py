@@ -23,11 +23,17 @@ class LRScheduler(Scheduler):
     of this module give.
 
     `rate` may be one function for each group. `momentum(t)`, where it is given, becomes the momentum, or the first of
-    the betas, of each group.
+    the betas, of each group. What multiplies the rate by a factor that depends on the step before (`is_factor`) may be
+    chained with others.
     """
 
     def __init__(
-        self, optimizer: Any, rate: Rate | Sequence[Rate], momentum: Callable[[float], float] | None = None
+        self,
+        optimizer: Any,
+        rate: Rate | Sequence[Rate],
+        momentum: Callable[[float], float] | None = None,
+        *,
+        is_factor: bool = False,
     ) -> None:
         if not hasattr(optimizer, "param_groups"):
             raise TypeError(
@@ -38,7 +44,7 @@ class LRScheduler(Scheduler):
         self.rates = [rate] * len(groups) if callable(rate) else [*rate]
         if len(self.rates) != len(groups):
             raise ValueError(f"there are rates of {len(self.rates)} groups, and the optimizer has {len(groups)}")
-        self.momentum = momentum
+        self.momentum, self.is_factor = momentum, is_factor
         if momentum is not None and not groups[0].keys() & {"betas", "momentum"}:
             raise ValueError(f"{optimizer!r} has no momentum; write cycle_momentum=False")
         self.base_lrs = [group.setdefault("initial_lr", group["lr"]) for group in groups]
@@ -82,30 +88,31 @@ def MultiplicativeLR(optimizer: Any, lr_lambda: Any) -> LRScheduler:
     def rate_of(function: Any) -> Rate:
         return lambda base, step: base * math.prod([function(number) for number in range(1, int(step) + 1)])
 
-    return LRScheduler(optimizer, rate_of(lr_lambda) if callable(lr_lambda) else [*map(rate_of, lr_lambda)])
+    rates = rate_of(lr_lambda) if callable(lr_lambda) else [*map(rate_of, lr_lambda)]
+    return LRScheduler(optimizer, rates, is_factor=True)
 
 
 def StepLR(optimizer: Any, step_size: int, gamma: float = 0.1) -> LRScheduler:
     """The group's rate times gammaᵏ after k times `step_size` steps."""
     if step_size < 1:
         raise ValueError(f"StepLR: step_size is {step_size} where 1 or more is needed")
-    return LRScheduler(optimizer, lambda base, step: base * gamma ** (step // step_size))
+    return LRScheduler(optimizer, lambda base, step: base * gamma ** (step // step_size), is_factor=True)
 
 
 def MultiStepLR(optimizer: Any, milestones: Sequence[int], gamma: float = 0.1) -> LRScheduler:
     """The group's rate times `gamma` for each of the `milestones` that is reached."""
     ordered = sorted(milestones)
-    return LRScheduler(optimizer, lambda base, step: base * gamma ** bisect_right(ordered, step))
+    return LRScheduler(optimizer, lambda base, step: base * gamma ** bisect_right(ordered, step), is_factor=True)
 
 
 def ExponentialLR(optimizer: Any, gamma: float) -> LRScheduler:
     """The group's rate times gammaᵗ after t steps."""
-    return LRScheduler(optimizer, lambda base, step: base * gamma**step)
+    return LRScheduler(optimizer, lambda base, step: base * gamma**step, is_factor=True)
 
 
 def ConstantLR(optimizer: Any, factor: float = 1 / 3, total_iters: int = 5) -> LRScheduler:
     """`factor` times the group's rate for `total_iters` steps, and that rate from then on."""
-    return LRScheduler(optimizer, lambda base, step: base * (factor if step < total_iters else 1.0))
+    return LRScheduler(optimizer, lambda base, step: base * (factor if step < total_iters else 1.0), is_factor=True)
 
 
 def LinearLR(optimizer: Any, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5) -> LRScheduler:
@@ -114,12 +121,16 @@ def LinearLR(optimizer: Any, start_factor: float = 1 / 3, end_factor: float = 1.
     def rate(base: float, step: float) -> float:
         return base * (start_factor + (end_factor - start_factor) * min(step, total_iters) / total_iters)
 
-    return LRScheduler(optimizer, rate)
+    return LRScheduler(optimizer, rate, is_factor=True)
 
 
 def PolynomialLR(optimizer: Any, total_iters: int = 5, power: float = 1.0) -> LRScheduler:
     """The group's rate times (1 - t / `total_iters`) to the power `power` after t steps, and 0 in the end."""
-    return LRScheduler(optimizer, lambda base, step: base * max(0.0, 1 - step / total_iters) ** power)
+
+    def rate(base: float, step: float) -> float:
+        return base * max(0.0, 1 - step / total_iters) ** power
+
+    return LRScheduler(optimizer, rate, is_factor=True)
 
 
 def on_cosine(start: float, end: float, done: float) -> float:
@@ -137,7 +148,7 @@ def CosineAnnealingLR(optimizer: Any, T_max: int, eta_min: float = 0.0) -> LRSch
 
     `optim.cosine` stays at the end.
     """
-    return LRScheduler(optimizer, lambda base, step: on_cosine(base, eta_min, step / T_max))
+    return LRScheduler(optimizer, lambda base, step: on_cosine(base, eta_min, step / T_max), is_factor=not eta_min)
 
 
 def CosineAnnealingWarmRestarts(optimizer: Any, T_0: int, T_mult: int = 1, eta_min: float = 0.0) -> LRScheduler:
@@ -285,7 +296,36 @@ def SequentialLR(optimizer: Any, schedulers: Sequence[LRScheduler], milestones: 
     return LRScheduler(optimizer, [rate_of(group) for group in range(len(optimizer.param_groups))])
 
 
+def ChainedScheduler(schedulers: Sequence[LRScheduler], optimizer: Any = None) -> LRScheduler:
+    """All of the schedules at once: the group's rate times the factors of all.
+
+    Raises `ValueError` for a scheduler of another optimizer, and for one that sets rates instead of multiplying them
+    (`LambdaLR`, cycles, a cosine with `eta_min`): what came before it would not count.
+    """
+    if not schedulers:
+        raise ValueError("ChainedScheduler: there are no schedulers")
+    optimizer = schedulers[0].optimizer if optimizer is None else optimizer
+    for position, scheduler in enumerate(schedulers):
+        if scheduler.optimizer is not optimizer:
+            raise ValueError(f"ChainedScheduler: scheduler {position} is of another optimizer")
+        if not getattr(scheduler, "is_factor", False):
+            raise ValueError(
+                f"ChainedScheduler: scheduler {position} sets rates and multiplies none, so what came before it would "
+                "not count; write LambdaLR of the product of the factors"
+            )
+
+    def rate_of(group: int) -> Rate:
+        def rate(base: float, step: float) -> float:
+            return math.prod([scheduler.rates[group](1.0, step) for scheduler in schedulers], start=base)
+
+        return rate
+
+    rates = [rate_of(group) for group in range(len(optimizer.param_groups))]
+    return LRScheduler(optimizer, rates, is_factor=True)
+
+
 __all__ = [
+    "ChainedScheduler",
     "ConstantLR",
     "CosineAnnealingLR",
     "CosineAnnealingWarmRestarts",
@@ -304,4 +344,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = attribute_hints(__name__, {"ChainedScheduler": "write LambdaLR of the product of the factors"})
+    __getattr__ = attribute_hints(__name__)

@@ -63,7 +63,7 @@ class Steps:
             )
         if {*map(id, tensors)} & {id(tensor) for known in self.param_groups for tensor in known["params"]}:
             raise ValueError("a parameter is in two groups")
-        replace(self._rule, **made)  # raises for settings that do not fit
+        replace(self._rule, **made).check_shapes({str(i): tensor.shape for i, tensor in enumerate(tensors)})
         self.param_groups.append({"params": tensors, **made})
         self._states.append(None)
 
@@ -248,7 +248,7 @@ def _together(rules: tuple[Any, ...]) -> JitFunction:
 def _part(state: Any, names: Any) -> Any:
     """The state of some parameters: dicts by parameters have only these."""
     return {
-        key: {name: value[name] for name in names} if isinstance(value, dict) and value else value
+        key: {name: value[name] for name in names if name in value} if isinstance(value, dict) else value
         for key, value in state.items()
     }
 

@@ -46,6 +46,10 @@ SCHEDULES: dict[str, tuple[Callable[[Any, Any], Any], bool]] = {
         lambda s, o: s.SequentialLR(o, [s.LinearLR(o, 0.1, total_iters=4), s.CosineAnnealingLR(o, 8)], milestones=[4]),
         False,
     ),
+    "several at once": (
+        lambda s, o: s.ChainedScheduler([s.ConstantLR(o, 0.5, 3), s.ExponentialLR(o, 0.9), s.CosineAnnealingLR(o, 20)]),
+        False,
+    ),
     "one cycle": (lambda s, o: s.OneCycleLR(o, [0.5, 0.1], total_steps=14), True),
     "one cycle, lines": (lambda s, o: s.OneCycleLR(o, 0.5, total_steps=14, anneal_strategy="linear"), True),
     "one cycle, three phases": (lambda s, o: s.OneCycleLR(o, 0.5, total_steps=14, three_phase=True), True),
@@ -100,21 +104,44 @@ RULES: list[tuple[str, dict[str, Any]]] = [
     ("NAdam", {"decoupled_weight_decay": True, "weight_decay": 0.1}),
     ("RAdam", {"weight_decay": 0.1}),
     ("RAdam", {"decoupled_weight_decay": True, "betas": (0.8, 0.9)}),
+    ("Rprop", {"etas": (0.4, 1.3), "step_sizes": (1e-3, 0.3)}),
+    ("ASGD", {"weight_decay": 0.1, "lambd": 0.1, "t0": 4}),
+    ("Adafactor", {"weight_decay": 0.1}),
+    ("Adafactor", {"beta2_decay": -0.5, "eps": (1e-4, 1e-2), "d": 1.5, "maximize": True}),
 ]
 
 
 @pytest.mark.parametrize(("name", "settings"), RULES)
 def test_steps_are_those_of_torch(name: str, settings: dict[str, Any]) -> None:
+    """Of a matrix and a vector."""
     made: list[Any] = []
     for library, rules in ((tenon, optim), (torch, torch.optim)):
-        x = library.tensor(X, requires_grad=True)
-        steps = getattr(rules, name)([x], lr=0.1, **settings)
+        x, b = (library.tensor(array, requires_grad=True) for array in (X, X[0]))
+        steps = getattr(rules, name)([x, b], lr=0.1, **settings)
         for number in range(10):
             steps.zero_grad()
-            ((x + number % 3) ** 2 * library.tensor(X)).sum().backward()
+            ((x + b + number % 3) ** 2 * library.tensor(X)).sum().backward()
+            steps.step()
+        made.append([x.detach().numpy(), b.detach().numpy()])
+    for found, expected in zip(*made, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("settings", [{}, {"nesterov": False, "adjust_lr_fn": "match_rms_adamw", "ns_steps": 3}])
+@pytest.mark.parametrize("shape", [(4, 3), (2, 6)])
+def test_steps_along_orthonormal_matrices(settings: dict[str, Any], shape: tuple[int, int]) -> None:
+    """They are computed in bf16, and only so far agree with PyTorch's."""
+    given = GENERATOR.standard_normal((3, *shape)).astype(np.float32)
+    made: list[Any] = []
+    for library, rules in ((tenon, optim), (torch, torch.optim)):
+        x = library.tensor(given[0], requires_grad=True)
+        steps = rules.Muon([x], lr=0.1, **settings)
+        for number in range(4):
+            x.grad = library.tensor(given[1] + number * given[2])
             steps.step()
         made.append(x.detach().numpy())
-    np.testing.assert_allclose(*made, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(*made, atol=0.02)
+    assert abs(made[0] - given[0]).max() > 0.1
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -157,6 +184,23 @@ def test_what_schedules_and_optimizers_refuse() -> None:
         optim.lr_scheduler.SequentialLR(steps, [optim.lr_scheduler.ConstantLR(steps)] * 3, [2, 1])
     with pytest.raises(ValueError, match="there are 3 steps"):
         optim.lr_scheduler.OneCycleLR(steps, 0.1, total_steps=3, cycle_momentum=False).step(5)
+    chained, lambdas = optim.lr_scheduler.ChainedScheduler, optim.lr_scheduler.LambdaLR(steps, lambda t: 1.0)
+    with pytest.raises(ValueError, match="scheduler 1 sets rates and multiplies none"):
+        chained([optim.lr_scheduler.ConstantLR(steps), lambdas])
+    with pytest.raises(ValueError, match="ChainedScheduler: scheduler 0 is of another optimizer"):
+        chained([lambdas], optim.SGD(lr=0.1).over([tenon.tensor(X)]))
+    with pytest.raises(
+        ValueError, match=r"Muon: parameter 1 has shape \(3,\) where a matrix is needed; leave it to AdamW"
+    ):
+        optim.Muon().over([x, tenon.tensor(X[0], requires_grad=True)])
+    for wrong in (
+        lambda: optim.Rprop(etas=(1.5, 1.2)),
+        lambda: optim.Adafactor(d=0.5),
+        lambda: optim.Adafactor(beta2_decay=0.5),
+        lambda: optim.Muon(adjust_lr_fn="mean"),
+    ):
+        with pytest.raises(ValueError, match=r"^(Rprop: etas|Adafactor: (d|beta2_decay)|Muon: adjust_lr_fn) is"):
+            wrong()
     with pytest.raises(ValueError, match="SGD: parameter 0 was computed of others"):
         optim.SGD(lr=0.1).over([x * 2])
     with pytest.raises(ValueError, match="SGD: nesterov cannot change from step to step"):
