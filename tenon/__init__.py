@@ -19,6 +19,7 @@ when first used. Its rooms, each of which imports only those above it in this li
 `saving`        trees of arrays as files
 `datasets`      examples by index
 `samplers`      in which order examples come
+`loading`       how batches are made
 `data`          batches of examples
 `nn`            modules
 `optim`         optimizers and schedules of the learning rate

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
-from itertools import islice
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tenon.datasets import ArrayDataset, ConcatDataset, Dataset, Subset, TensorDataset, random_split
-from tenon.dialects.support.plain_arrays import elements_of, is_on_gpu
+from tenon.datasets import (
+    ArrayDataset,
+    ChainDataset,
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
 from tenon.dialects.support.states import check_state
 from tenon.dialects.support.suggestion import attribute_hints
-from tenon.runtime.cuda.arrays import stacked_on_gpu
+from tenon.loading import End, Source, Stream, Workers, stacked
 from tenon.samplers import (
     BatchSampler,
     RandomSampler,
@@ -36,109 +38,9 @@ from tenon.samplers import (
 )
 
 
-def stacked(examples: Sequence[Any]) -> Any:
-    """A batch of examples, which are arrays and numbers, or tuples, lists and dicts of these: along a new first axis.
-
-    Of tensors it is a tensor, where they are. Texts are put in a list.
-    """
-    first = examples[0]
-    if isinstance(first, dict):
-        return {key: stacked([example[key] for example in examples]) for key in first}
-    if isinstance(first, tuple | list):
-        parts = [stacked(part) for part in zip(*examples, strict=True)]
-        return tuple(parts) if isinstance(first, tuple) else parts
-    if isinstance(first, str | bytes):
-        return list(examples)
-    there = [elements_of(example) for example in examples]
-    on_gpu = is_on_gpu(there[0])
-    made = stacked_on_gpu(there) if on_gpu else np.stack([np.asarray(example) for example in examples])
-    face = getattr(type(first), "__tenon_new__", None)
-    return made if face is None else face(made)
-
-
-@dataclass(frozen=True)
-class _Source:
-    """How a batch is made of its examples, wherever that is done."""
-
-    dataset: Any
-    collate: Callable[[Sequence[Any]], Any]
-    transform: Callable[[Any, np.random.Generator], Any] | None
-    seed: int
-
-    def batch(self, epoch: int, number: int, indices: Sequence[int]) -> Any:
-        """Batch `number` of an epoch."""
-        try:
-            if self.transform is None and type(self.dataset) is ArrayDataset and self.collate is stacked:
-                return tuple([array[indices] for array in self.dataset.arrays])
-            return self.collate([self._example(epoch, index) for index in indices])
-        except Exception as error:
-            error.add_note(f"while batch {number} of epoch {epoch} was loaded, of the examples {_shown(indices)}")
-            raise
-
-    def _example(self, epoch: int, index: int) -> Any:
-        example = self.dataset[index]
-        if self.transform is None:
-            return example
-        # Of the example alone: the same numbers in any worker, and after a restart.
-        return self.transform(example, np.random.default_rng([self.seed, epoch, index]))
-
-
-def _shown(indices: Sequence[int]) -> str:
-    shown = ", ".join(map(str, indices[:8]))
-    return f"{shown}, …" if len(indices) > 8 else shown
-
-
-# In a process that is a worker: what it makes batches of.
-_SOURCES: list[_Source] = []
-
-
-def _begin_worker(source: _Source, parent: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that wants the batches
-    _SOURCES[:] = [source]
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: Connection) -> None:
-    """End this process as soon as the other end of the pipe is closed, by will or because its process is no more."""
-    try:
-        parent.recv_bytes()
-    except (EOFError, OSError):
-        os._exit(0)
-
-
-def _batch_in_worker(epoch: int, number: int, indices: Sequence[int]) -> Any:
-    return _SOURCES[0].batch(epoch, number, indices)
-
-
-class _Workers:
-    """Threads or processes that make batches."""
-
-    def __init__(self, source: _Source, count: int, kind: str) -> None:
-        self._pipe: tuple[Connection, ...] = ()
-        """What ends processes when it is closed, and their end of it."""
-        if kind == "thread":
-            self.executor: Executor = ThreadPoolExecutor(count, "tenon-data")
-            self.load: Callable[..., Any] = source.batch
-        else:
-            # Not forked: other threads of this process may hold locks.
-            context = get_context("spawn")
-            self._pipe = context.Pipe(duplex=False)
-            self.executor = ProcessPoolExecutor(count, context, _begin_worker, (source, self._pipe[0]))
-            self.load = _batch_in_worker
-
-    def submit(self, *batch: Any) -> Future[Any]:
-        """Have a batch made."""
-        return self.executor.submit(self.load, *batch)
-
-    def close(self) -> None:
-        """End the workers; processes at once."""
-        for end in self._pipe:
-            end.close()
-        self.executor.shutdown(wait=bool(self._pipe), cancel_futures=True)
-
-
 class DataLoader:
-    """The batches of a data set, which has a length and gives an example for an index; each loop over it is an epoch.
+    """The batches of a data set, which has a length and gives an example for an index, or gives its examples one after
+    the other (`IterableDataset`); each loop over it is an epoch.
 
     With `shuffle`, the order of an epoch is a function of `seed` and of its number. `transform(example, generator)`
     draws what it does to an example from a generator of its own, so that nothing depends on workers. `num_workers`
@@ -148,7 +50,12 @@ class DataLoader:
 
     A `sampler` gives the indices of an epoch in their order in place of `shuffle`, a `batch_sampler` those of each
     batch. Samplers of Tenon's without a generator draw from one that follows from `seed` and the epoch; what others
-    give counts as it is at the beginning of a loop.
+    give counts as it is at the beginning of a loop. With `batch_size=None`, examples come one by one, as they are or
+    as `collate` makes them.
+
+    Examples that come one after the other are read by one worker, however many there are: each is given once, and there
+    is nothing to divide between workers. They come in their own order, and what was given out before is read again to
+    go on behind it.
 
     `state_dict()` says how many batches were given out; the next loop after `load_state_dict` goes on behind them.
     """
@@ -156,7 +63,7 @@ class DataLoader:
     def __init__(
         self,
         dataset: Any,
-        batch_size: int = 1,
+        batch_size: int | None = 1,
         *,
         shuffle: bool = False,
         seed: int = 0,
@@ -165,37 +72,57 @@ class DataLoader:
         worker: str = "thread",
         prefetch_factor: int = 2,
         transform: Callable[[Any, np.random.Generator], Any] | None = None,
-        collate: Callable[[Sequence[Any]], Any] = stacked,
-        collate_fn: Callable[[Sequence[Any]], Any] | None = None,
+        collate: Callable[[Any], Any] = stacked,
+        collate_fn: Callable[[Any], Any] | None = None,
         pin_memory: bool = False,
         sampler: Iterable[int] | None = None,
         batch_sampler: Iterable[Sequence[int]] | None = None,
     ) -> None:
         collate = collate if collate_fn is None else collate_fn
+        collate = as_it_is if batch_size is None and collate is stacked else collate
         for name, value, least in (
             ("batch_size", batch_size, 1),
             ("seed", seed, 0),
             ("num_workers", num_workers, 0),
             ("prefetch_factor", prefetch_factor, 1),
         ):
-            if value < least:
+            if value is not None and value < least:
                 raise ValueError(f"DataLoader: {name} is {value} where {least} or more is needed")
         if worker not in ("thread", "process"):
             raise ValueError(f"DataLoader: worker is {worker!r}, neither 'thread' nor 'process'")
-        if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+        has_places = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+        self._is_stream = isinstance(dataset, IterableDataset) or (not has_places and hasattr(dataset, "__iter__"))
+        if not has_places and not self._is_stream:
             raise TypeError(f"DataLoader: a {type(dataset).__name__} has no length, or gives no examples by index")
-        self.dataset, self.batch_size, self.shuffle, self.seed = dataset, batch_size, shuffle, seed
+        if self._is_stream and hasattr(dataset, "__next__"):
+            raise TypeError(
+                f"DataLoader: a {type(dataset).__name__} gives its examples once; give an object whose __iter__ begins "
+                "anew, such as an IterableDataset"
+            )
+        self.dataset: Any = dataset
+        self.batch_size, self.shuffle, self.seed = batch_size, shuffle, seed
         self.drop_last, self.num_workers, self.prefetch_factor = drop_last, num_workers, prefetch_factor
         self.worker = worker
         self.sampler, self.batch_sampler = sampler, batch_sampler
         self._check_samplers()
-        self._source = _Source(dataset, collate, transform, seed)
-        self._workers: _Workers | None = None
+        self._source: Source | Stream = (
+            Stream(dataset, collate, transform, seed, batch_size, drop_last)
+            if self._is_stream
+            else Source(dataset, collate, transform, seed)
+        )
+        self._workers: Workers | None = None
         self._epoch, self._given = 0, 0
         self._goes_on = True
         """Whether the next loop begins where the position is; after a loop that was left it is a new epoch."""
 
     def _check_samplers(self) -> None:
+        if self._is_stream and (self.shuffle or self.sampler is not None or self.batch_sampler is not None):
+            raise ValueError(
+                f"DataLoader: a {type(self.dataset).__name__} gives its examples in its own order; leave shuffle, "
+                "sampler and batch_sampler out"
+            )
+        if self.batch_size is None and self.drop_last:
+            raise ValueError("DataLoader: drop_last is for batches, and batch_size=None makes none")
         if self.sampler is not None and self.shuffle:
             raise ValueError("DataLoader: a sampler says in which order examples come; leave shuffle out")
         others = self.batch_size != 1 or self.shuffle or self.drop_last or self.sampler is not None
@@ -214,7 +141,9 @@ class DataLoader:
         if batches is not None:
             return len(batches)
         examples: Any = self.dataset if self.sampler is None else self.sampler
-        return count_of_batches(len(examples), self.batch_size, self.drop_last)
+        if not hasattr(examples, "__len__"):
+            raise TypeError(f"DataLoader: a {type(examples).__name__} has no length, so how many batches is not known")
+        return count_of_batches(len(examples), self.batch_size or 1, self.drop_last)
 
     @property
     def epoch(self) -> int:
@@ -225,14 +154,22 @@ class DataLoader:
         if not self._goes_on and self._given:
             self._epoch, self._given = self._epoch + 1, 0
         self._goes_on = False
-        return self._batches(self._epoch, self._given)
+        return (self._read if self._is_stream else self._batches)(self._epoch, self._given)
+
+    def _read(self, epoch: int, first: int) -> Iterator[Any]:
+        for number, batch in enumerate(self._loaded((epoch, number) for number in count(first)), first):
+            if isinstance(batch, End):
+                self._epoch, self._given = epoch + 1, 0
+                return
+            self._epoch, self._given = epoch, number + 1
+            yield batch
 
     def _batches(self, epoch: int, first: int) -> Iterator[Any]:
         batches = self._order(epoch)
-        count = len(batches)
-        asked = [(epoch, number, batches[number]) for number in range(first, count)]
+        end = len(batches)
+        asked = [(epoch, number, batches[number]) for number in range(first, end)]
         for (_, number, _), batch in zip(asked, self._loaded(asked), strict=True):
-            self._epoch, self._given = (epoch, number + 1) if number + 1 < count else (epoch + 1, 0)
+            self._epoch, self._given = (epoch, number + 1) if number + 1 < end else (epoch + 1, 0)
             yield batch
 
     def _order(self, epoch: int) -> list[Any]:
@@ -244,9 +181,9 @@ class DataLoader:
             order = order_of(self.sampler, generator)
         else:
             order = generator.permutation(count).tolist() if self.shuffle else list(range(count))
-        return batches_of(order, self.batch_size, self.drop_last)
+        return order if self.batch_size is None else batches_of(order, self.batch_size, self.drop_last)
 
-    def _loaded(self, asked: Sequence[Any]) -> Iterator[Any]:
+    def _loaded(self, asked: Iterable[Any]) -> Iterator[Any]:
         if not self.num_workers:
             for batch in asked:
                 yield self._source.batch(*batch)
@@ -273,9 +210,9 @@ class DataLoader:
             for future in ahead:
                 future.cancel()
 
-    def _started(self) -> _Workers:
+    def _started(self) -> Workers:
         if self._workers is None:
-            self._workers = _Workers(self._source, self.num_workers, self.worker)
+            self._workers = Workers(self._source, 1 if self._is_stream else self.num_workers, self.worker)
             weakref.finalize(self, self._workers.close)
         return self._workers
 
@@ -293,13 +230,8 @@ class DataLoader:
 
     def _order_settings(self) -> dict[str, int]:
         """What the batches of an epoch depend on."""
-        return {
-            "seed": self.seed,
-            "shuffle": self.shuffle,
-            "batch_size": self.batch_size,
-            "examples": len(self.dataset),
-            "batches": len(self),
-        }
+        known = {"seed": self.seed, "shuffle": self.shuffle, "batch_size": self.batch_size or 0}
+        return known if self._is_stream else {**known, "examples": len(self.dataset), "batches": len(self)}
 
     def state_dict(self) -> dict[str, int]:
         """The epoch, how many of its batches were given out, and what their order depends on."""
@@ -316,14 +248,25 @@ class DataLoader:
         self._epoch, self._given, self._goes_on = int(state["epoch"]), int(state["given"]), True
 
 
+def as_it_is(example: Any) -> Any:
+    """An example, where no batches are made."""
+    return example
+
+
+def get_worker_info() -> None:
+    """`None`, as in PyTorch where there are no workers: no worker has a part of a data set of its own."""
+
+
 default_collate = stacked
 
 __all__ = [
     "ArrayDataset",
     "BatchSampler",
+    "ChainDataset",
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "IterableDataset",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
@@ -332,14 +275,10 @@ __all__ = [
     "TensorDataset",
     "WeightedRandomSampler",
     "default_collate",
+    "get_worker_info",
     "random_split",
     "stacked",
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = attribute_hints(
-        __name__,
-        {
-            "IterableDataset": "write a data set with a length; its examples may be read when they are asked for",
-        },
-    )
+    __getattr__ = attribute_hints(__name__)

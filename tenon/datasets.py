@@ -1,9 +1,9 @@
-"""Data sets: what has a length, and gives an example for an index."""
+"""Data sets: what has a length, and gives an example for an index; or gives its examples one after the other."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,29 @@ class Dataset:
 
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} does not define __len__")
+
+
+class IterableDataset:
+    """Base of data sets that give their examples one after the other: each loop over one begins anew. Any object with
+    `__iter__` that does will do.
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
+
+    def __add__(self, other: Any) -> ChainDataset:
+        return ChainDataset([self, other])
+
+
+class ChainDataset(IterableDataset):
+    """The examples of several such data sets, one data set after the other."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+
+    def __iter__(self) -> Iterator[Any]:
+        for dataset in self.datasets:
+            yield from dataset
 
 
 class Subset(Dataset):
@@ -104,4 +127,13 @@ class TensorDataset(_Rows):
         super().__init__(tensors)
 
 
-__all__ = ["ArrayDataset", "ConcatDataset", "Dataset", "Subset", "TensorDataset", "random_split"]
+__all__ = [
+    "ArrayDataset",
+    "ChainDataset",
+    "ConcatDataset",
+    "Dataset",
+    "IterableDataset",
+    "Subset",
+    "TensorDataset",
+    "random_split",
+]

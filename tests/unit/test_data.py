@@ -13,11 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import torch.utils.data
 
 from tenon.data import (
     ArrayDataset,
     BatchSampler,
+    ChainDataset,
     DataLoader,
+    IterableDataset,
     RandomSampler,
     SequentialSampler,
     SubsetRandomSampler,
@@ -185,7 +189,7 @@ def _runs(pid: str) -> bool:
         (lambda: DataLoader(DATA, 0), ValueError, "batch_size is 0 where 1 or more is needed"),
         (lambda: DataLoader(DATA, num_workers=-1), ValueError, "num_workers is -1"),
         (lambda: DataLoader(DATA, worker="fork"), ValueError, "neither 'thread' nor 'process'"),
-        (lambda: DataLoader(iter(X)), TypeError, "has no length"),
+        (lambda: DataLoader(3), TypeError, "has no length"),
         (lambda: ArrayDataset(X, X[1:]), ValueError, r"the lengths are \[23, 22\]"),
     ],
 )
@@ -256,3 +260,82 @@ def test_samplers() -> None:
 def test_samplers_that_do_not_fit(make: Any, text: str) -> None:
     with pytest.raises((ValueError, TypeError), match=text):
         make()
+
+
+class Lines(IterableDataset):
+    """Numbers in the order in which they are read; how often that was begun is counted."""
+
+    begun = 0
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __iter__(self) -> Iterator[Any]:
+        self.begun += 1
+        yield from ((np.float32(number), -number) for number in range(self.count))
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_workers": 3}, {"num_workers": 2, "worker": "process"}], ids=str)
+def test_examples_that_come_one_after_the_other(settings: Any) -> None:
+    """Each is given once, by any number of workers, as PyTorch does without any."""
+    expected = [[*map(np.asarray, batch)] for batch in torch.utils.data.DataLoader(_TorchLines(13), batch_size=5)]
+    with DataLoader(Lines(13), 5, **settings) as loader:
+        for _ in range(2):
+            assert same([[*map(np.asarray, batch)] for batch in loader], expected)
+        assert loader.epoch == 2
+        with pytest.raises(TypeError, match="a Lines has no length, so how many batches is not known"):
+            len(loader)
+
+
+class _TorchLines(torch.utils.data.IterableDataset[Any]):
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(Lines(self.count))
+
+
+def test_streams_go_on_behind_what_was_given_out() -> None:
+    expected = epochs(DataLoader(Lines(13), 5, transform=noisy), 2)
+    for given in (0, 1, 2, 3, 4):
+        first, second = (DataLoader(Lines(13), 5, transform=noisy, num_workers=n) for n in (0, 2))
+        found: list[Any] = []
+        while len(found) < given:
+            for batch in first:
+                found.append(batch)
+                if len(found) == given:
+                    break
+        second.load_state_dict(first.state_dict())
+        found += [batch for _ in range(2 - second.epoch) for batch in second]
+        assert same(found, expected)
+    with pytest.raises(ValueError, match="batch_size is 4, and in the state 5"):
+        DataLoader(Lines(13), 4).load_state_dict(first.state_dict())
+
+
+def test_streams_of_other_forms() -> None:
+    chained = Lines(2) + Lines(3)
+    assert isinstance(chained, ChainDataset)
+    assert [x.tolist() for x, _ in DataLoader(chained, 4, drop_last=True)] == [[0.0, 1.0, 0.0, 1.0]]
+    alone = DataLoader(Lines(3), None)
+    assert [*alone] == [(0, 0), (1, -1), (2, -2)]
+    assert [*DataLoader(DATA, None, collate_fn=lambda example: example[1] + 0)] == [*-X]
+    lines = Lines(100)
+    with DataLoader(lines, 5, num_workers=1) as loader:
+        for _ in range(2):
+            next(iter(loader))
+    assert lines.begun == 2
+    for given, error in (
+        (lambda: DataLoader(Lines(3), shuffle=True), "a Lines gives its examples in its own order; leave shuffle"),
+        (
+            lambda: DataLoader(Lines(3), None, drop_last=True),
+            "drop_last is for batches, and batch_size=None makes none",
+        ),
+    ):
+        with pytest.raises(ValueError, match=error):
+            given()
+    with pytest.raises(
+        TypeError, match="a generator gives its examples once; give an object whose __iter__ begins anew"
+    ):
+        DataLoader(iter(x for x in X))
+    with pytest.raises(NotImplementedError, match="IterableDataset does not define __iter__"):
+        next(iter(DataLoader(IterableDataset())))
