@@ -23,6 +23,7 @@ when first used. Its rooms, each of which imports only those above it in this li
 `data`          batches of examples
 `nn`            modules
 `optim`         optimizers and schedules of the learning rate
+`func`          functions of modules' parameters, by PyTorch's names
 `quantization`  numbers as integer steps of a scale
 `traces`        imperative functions as programs, and programs as files
 `onnx`          ONNX models as functions
@@ -160,7 +161,7 @@ _RENAMED = {
     "float": ("tenon.arrays.dtypes", "float32"),
     "int": ("tenon.arrays.dtypes", "int32"),
 }
-_MODULES = ("autograd", "cuda", "data", "debug", "linalg", "nn", "onnx", "optim", "quantization", "saving", "testing")
+_MODULES = ("autograd", "cuda", "data", "debug", "func", "linalg", "nn", "onnx", "optim", "quantization", "saving", "testing")
 _OWN_IMPORTS = ("Any", "annotations", "builtins", "gc", "import_module")
 # What finds an op by its name, once the runtime is there, and the names that were found.
 _FINDER: list[Any] = []

@@ -74,6 +74,7 @@ _PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "functional": ("Modules as functions: tenon.nn.functional", "tenon.nn.functional", ()),
     "utils": ("Gradients, parameters, sequences: tenon.nn.utils", "tenon.nn.utils", ()),
     "lr_scheduler": ("Learning rates by PyTorch's names: tenon.optim.lr_scheduler", "tenon.optim.lr_scheduler", ()),
+    "func": ("Functions of parameters: tenon.func", "tenon.func", ()),
     "swa_utils": ("Averages of models: tenon.optim.swa_utils", "tenon.optim.swa_utils", ()),
     "parametrize": ("Parameters that are computed: tenon.nn.utils.parametrize", "tenon.nn.utils.parametrize", ()),
     "parametrizations": ("Norms of weights: tenon.nn.utils.parametrizations", "tenon.nn.utils.parametrizations", ()),

@@ -20,7 +20,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 INSTEAD: dict[str, str] = {
     "save": "write tenon.saving.save(path, tree), which tenon.saving.load reads",
     "compile": "write tenon.jit for a pure function, and tenon.trace for one that changes tensors",
-    "func": "write tenon.grad, tenon.vmap, tenon.vjp and tenon.jvp",
+    "values": "max, min, sort and median along a dimension give values alone, as NumPy's; argmax, argmin and argsort "
+    "say where they are",
+    "indices": "write argmax, argmin or argsort, which say where values are",
     "utils": "data sets and loaders are in tenon.data",
     "amp": "write tenon.autocast, and tenon.optim.GradScaler",
     "backends": "there is one implementation of each op",

@@ -68,6 +68,12 @@ from tenon.nn.convolution import (
     ConvTranspose1d,
     ConvTranspose2d,
     ConvTranspose3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
 )
 from tenon.nn.derived import (
     module_of,
@@ -101,6 +107,7 @@ from tenon.nn.linear import (
     Bilinear,
     Embedding,
     EmbeddingBag,
+    LazyLinear,
     Linear,
 )
 from tenon.nn.loss import (
@@ -140,6 +147,12 @@ from tenon.nn.normalization import (
     InstanceNorm2d,
     InstanceNorm3d,
     LayerNorm,
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
     LocalResponseNorm,
     RMSNorm,
 )
@@ -261,6 +274,19 @@ __all__ = [
     "LPPool3d",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
     "LeakyReLU",
     "Linear",
     "LocalResponseNorm",
@@ -344,10 +370,6 @@ if not TYPE_CHECKING:
     __getattr__ = attribute_hints(
         __name__,
         {
-            **dict.fromkeys(
-                ("LazyLinear", "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyBatchNorm1d", "LazyBatchNorm2d"),
-                "give the sizes: parameters that a call makes are in no tree of arguments",
-            ),
             **dict.fromkeys(("DataParallel", "SyncBatchNorm", "parallel"), "there is one device"),
             "AdaptiveLogSoftmaxWithLoss": "write Linear and CrossEntropyLoss, which are compiled together",
             "Buffer": "write register_buffer",

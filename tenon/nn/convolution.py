@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
 
 import tenon
-from tenon.nn.derived import Sizes, WindowModule, check_sizes, sizes_of
+from tenon.nn.derived import Sizes, WindowModule, check_sizes, lazy, sizes_of
 from tenon.nn.init import Seed, generator_of, uniform
 from tenon.nn.module import Array
 
@@ -190,3 +191,19 @@ class ConvTranspose3d(_ConvTranspose):
     """The transposed convolution of (n, `in_channels`, d, h, w); see `tenon.conv_transpose` for the settings."""
 
     RANK = 3
+
+
+def _channels(layer: Any, state: Mapping[str, Array]) -> int | None:
+    return state["weight"].shape[1] * layer.groups if "weight" in state else None
+
+
+def _transposed_channels(_: Any, state: Mapping[str, Array]) -> int | None:
+    return state["weight"].shape[0] if "weight" in state else None
+
+
+LazyConv1d = lazy(Conv1d, -2, _channels)
+LazyConv2d = lazy(Conv2d, -3, _channels)
+LazyConv3d = lazy(Conv3d, -4, _channels)
+LazyConvTranspose1d = lazy(ConvTranspose1d, -2, _transposed_channels)
+LazyConvTranspose2d = lazy(ConvTranspose2d, -3, _transposed_channels)
+LazyConvTranspose3d = lazy(ConvTranspose3d, -4, _transposed_channels)

@@ -1,4 +1,5 @@
-"""Modules that are an op with settings, derived from the definition of the op; and what modules with windows share."""
+"""Modules that are an op with settings, derived from the definition of the op; layers whose first size follows from
+what they are called on, derived from the layer; and what modules with windows share."""
 
 from __future__ import annotations
 
@@ -10,7 +11,11 @@ import numpy as np
 
 import tenon
 from tenon.dialects.definition.settings import REQUIRED
+from tenon.dialects.support.plain_arrays import elements_of, is_on_gpu
+from tenon.eager.modes import is_traced
+from tenon.eager.parameters import CALLS
 from tenon.nn.module import Array, Module
+from tenon.runtime.cuda.arrays import place_of
 from tenon.runtime.evaluate import ArrayFunction
 
 Sizes = int | tuple[int, ...]
@@ -150,6 +155,94 @@ def module_of(function: Any, name: str | None = None) -> type[OpModule]:
     return derive(name or "".join([word[:1].upper() + word[1:] for word in words]), function, module=_caller())
 
 
+class LazyModule(Module):
+    """A layer whose first size follows from what it is first called on, or from a state that is loaded: from then on it
+    is a `KIND`. Until then it has its settings, and no parameters."""
+
+    KIND: ClassVar[type[Module]]
+    AXIS: ClassVar[int]
+    """The axis of what it is called on that has the size."""
+    SIGNATURE: ClassVar[inspect.Signature]
+    is_unmade = True
+
+    def _size_of(self, state: Mapping[str, Array]) -> int | None:
+        """The size for the arrays of a state, by name; `None` where they do not say."""
+        raise NotImplementedError
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__()
+        try:
+            bound = self.SIGNATURE.bind(*args, **settings)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}{self.SIGNATURE}: {error}") from None
+        bound.apply_defaults()
+        for name, value in bound.arguments.items():
+            setattr(self, name, value)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not args:
+            raise TypeError(f"{type(self).__name__}: what it is called on, which says its size, has to come first")
+        if is_traced():
+            raise RuntimeError(
+                f"{type(self).__name__}: its size is not known before its first call, which is traced; call the model "
+                "on an example before"
+            )
+        shape = tuple(args[0].shape)
+        if not -len(shape) <= self.AXIS < len(shape):
+            raise ValueError(f"{type(self).__name__}: x has shape {shape}, which has no axis {self.AXIS}")
+        self._become(shape[self.AXIS])
+        if is_on_gpu(there := elements_of(args[0])):
+            self.to(place_of(there))
+        return self(*args, **kwargs)
+
+    def extra_repr(self) -> str:
+        names = [name for name in self.SIGNATURE.parameters if name not in ("dtype", "seed")]
+        return ", ".join([f"{name}={vars(self)[name]!r}" for name in names])
+
+    def _make_of(self, state: Mapping[str, Array]) -> None:
+        """Take the size from the arrays of a state, by name."""
+        size = self._size_of(state)
+        if size is not None:
+            self._become(size)
+
+    def _become(self, size: int) -> None:
+        """Be a layer of this size."""
+        lazy, before = type(self), dict(vars(self))
+        given = {name: before[name] for name in self.SIGNATURE.parameters}
+        # What it has from now on is no change that a call that fails would take back.
+        journal, CALLS.journal = CALLS.journal, None
+        try:
+            for name in given:
+                del vars(self)[name]
+            self.__class__ = lazy.KIND  # pyright: ignore[reportAttributeAccessIssue]
+            lazy.KIND.__init__(self, size, **given)  # pyright: ignore[reportCallIssue]
+        except BaseException:
+            self.__class__ = lazy  # pyright: ignore[reportAttributeAccessIssue]
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        finally:
+            CALLS.journal = journal
+
+
+def lazy(kind: type[Module], axis: int, of_state: Callable[[Any, Mapping[str, Array]], int | None]) -> type[LazyModule]:
+    """The layer `Lazy…` that becomes a `kind`, whose first argument is the size of an axis of what it is called on;
+    `of_state` is the size for the layer and the arrays of a state, by name."""
+    size, *rest = inspect.signature(kind).parameters.values()
+    signature = inspect.Signature(rest)
+    attributes = {
+        "KIND": kind,
+        "AXIS": axis,
+        "_size_of": of_state,
+        "SIGNATURE": signature,
+        "__signature__": signature,
+        "__doc__": f"`{kind.__name__}` whose `{size.name}` follows from what it is first called on, or from a state "
+        "that is loaded. Call the model on an example before its parameters are asked for, and before it is traced.",
+        "__module__": _caller(),  # where pickle looks for it
+    }
+    return type(f"Lazy{kind.__name__}", (LazyModule,), attributes)
+
+
 class WindowModule(Module):
     """A module of `RANK` spatial dimensions that is a function with `SETTINGS`, which are attributes."""
 
@@ -173,4 +266,4 @@ class WindowModule(Module):
         return tenon.squeeze(function(tenon.expand_dims(x, axis=0)), axis=0)
 
 
-__all__ = ["OpModule", "Sizes", "WindowModule", "check_sizes", "derive", "module_of", "sizes_of"]
+__all__ = ["OpModule", "Sizes", "WindowModule", "check_sizes", "derive", "lazy", "module_of", "sizes_of"]

@@ -9,7 +9,7 @@ import numpy as np
 import tenon
 from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import is_on_gpu
-from tenon.nn.derived import check_sizes
+from tenon.nn.derived import check_sizes, lazy
 from tenon.nn.init import Seed, generator_of, uniform
 from tenon.nn.module import Array, Module
 
@@ -48,6 +48,9 @@ class Linear(Module):
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+LazyLinear = lazy(Linear, -1, lambda _, state: state["weight"].shape[1] if "weight" in state else None)
 
 
 class Bilinear(Module):
@@ -313,4 +316,4 @@ def _places(indices: Array) -> Array:
     return tenon.iota(shape=tuple(indices.shape))
 
 
-__all__ = ["Bilinear", "Embedding", "EmbeddingBag", "Linear"]
+__all__ = ["Bilinear", "Embedding", "EmbeddingBag", "LazyLinear", "Linear"]

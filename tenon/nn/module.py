@@ -187,6 +187,7 @@ class Module(ModuleTree):
         return self.to(dtype=dtype)
 
     def _converted(self, target: Any) -> Self:
+        self._check_made()
         dtype = numpy_dtype(element_type(target))
         if not is_float(element_type(dtype)):
             raise TypeError(f"{type(self).__name__}.to: parameters are floats, and cannot be {dtype}")
@@ -236,6 +237,7 @@ class Module(ModuleTree):
         The arrays have the module's own memory: copy them to keep them, as a step changes what is in it, and before a
         call that is given the module's memory (`donate`).
         """
+        self._check_made()
         return {slot.path: _as_array(slot.value) for slot in self.slots() if slot.is_saved}
 
     def load_state_dict(self, state: Mapping[str, Array], strict: bool = True) -> Loaded:
@@ -244,6 +246,7 @@ class Module(ModuleTree):
 
         Raises `ValueError`, changing nothing, when shapes or kinds of numbers differ, and, if `strict`, when names do.
         """
+        self._make_all_of(state)
         slots = {slot.path: slot for slot in self.slots() if slot.is_saved}
         missing = sorted([path for path, slot in slots.items() if path not in state and not slot.is_optional])
         unknown = sorted(state.keys() - slots.keys())

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 import tenon
 from tenon.dialects.types.size import Size
-from tenon.nn.derived import check_sizes
+from tenon.nn.derived import check_sizes, lazy
 from tenon.nn.module import Array, Module
 
 
@@ -289,6 +289,18 @@ class InstanceNorm3d(_InstanceNorm):
     RANKS = (4, 5)
 
 
+def _features(_: Any, state: Mapping[str, Array]) -> int | None:
+    return next((state[name].shape[0] for name in ("weight", "running_mean") if name in state), None)
+
+
+LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = [
+    lazy(kind, 1, _features) for kind in (BatchNorm1d, BatchNorm2d, BatchNorm3d)
+]
+LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = [
+    lazy(kind, -kind.RANKS[0], _features) for kind in (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
+]
+
+
 class LocalResponseNorm(Module):
     """x over (`k` + `alpha` / `size` · s)^`beta`, where s is the sum of the squares of the `size` channels around each:
     size // 2 before it and (size - 1) // 2 behind it, as far as there are any (Krizhevsky et al., 2012).
@@ -318,6 +330,12 @@ __all__ = [
     "InstanceNorm2d",
     "InstanceNorm3d",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
     "LocalResponseNorm",
     "RMSNorm",
 ]

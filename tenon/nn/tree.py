@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -157,6 +157,25 @@ class ModuleTree:
     """The buffers that are not saved with the module."""
     OPTIONAL_STATE: ClassVar[tuple[str, ...]] = ()
     """Buffers that a checkpoint may lack: what the module has of them stays."""
+    is_unmade: ClassVar[bool] = False
+    """Whether its parameters are not there yet, as its size is not known."""
+
+    def _make_all_of(self, state: Mapping[str, Array]) -> None:
+        """Have all layers below whose sizes are not known take them from a state, by path."""
+        for path, module in self.named_modules():
+            if module.is_unmade:
+                start = f"{path}." if path else ""
+                module._make_of({name.removeprefix(start): v for name, v in state.items() if name.startswith(start)})
+
+    def _check_made(self) -> None:
+        """Raise `RuntimeError` if there is a layer whose size is not known, and whose parameters are asked for."""
+        for path, module in self.named_modules():
+            if module.is_unmade:
+                where = f"{type(module).__name__} {path}".rstrip()
+                raise RuntimeError(
+                    f"{where}: its size is not known before its first call, and it has no parameters so far; call the "
+                    "model on an example before"
+                )
 
     def __tenon_kind__(self) -> Hashable:
         """What one program serves that a module of Tenon's own is called in, if it has settings alone."""
@@ -258,6 +277,7 @@ class ModuleTree:
     def _named(
         self, prefix: str, recurse: bool, remove_duplicate: bool, *, is_buffer: bool
     ) -> Iterator[tuple[str, Array]]:
+        self._check_made()
         below = () if recurse else tuple([f"{name}." for name, _ in self.named_children()])
         seen: set[int] = set()
         for slot in self.slots():

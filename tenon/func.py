@@ -1,0 +1,95 @@
+"""`torch.func` by its names: transformations of functions, and modules as functions of their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import tenon
+from tenon import batching, transform
+from tenon.dialects.support.suggestion import attribute_hints, did_you_mean
+from tenon.eager.parameters import as_arrays
+from tenon.jacobians import hessian, jacfwd, jacrev
+from tenon.nn.module import Module
+from tenon.runtime.arguments.tree import flatten, unflatten
+from tenon.transform import grad, jvp, vjp
+
+
+def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0) -> Callable[..., Any]:
+    """`tenon.vmap` with PyTorch's names of its arguments: a function that computes `func` for many examples at once,
+    which are along `in_dims` of the arguments and `out_dims` of the results."""
+    return batching.vmap(func, in_dims, out_dims)
+
+
+def grad_and_value(
+    func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that returns the gradient of `func` and its value, in this order; see `tenon.value_and_grad`."""
+    both = transform.value_and_grad(func, argnums, has_aux=has_aux)
+
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return gradient, value
+
+    return transformed
+
+
+def functional_call(
+    module: Module,
+    parameters_and_buffers: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+) -> Any:
+    """What `module` gives for `args`, a tuple or the only argument, and `kwargs`, with other parameters and buffers, by
+    path, in one dict or several.
+
+    The module keeps its own, and what a call changes, such as running statistics, is not kept. An array at several
+    places is replaced at all of them. Raises `ValueError` for a path that the module has not.
+    """
+    dicts = [parameters_and_buffers] if isinstance(parameters_and_buffers, Mapping) else parameters_and_buffers
+    given = {path: value for part in dicts for path, value in part.items()}
+    own = {slot.path: slot.value for slot in module.slots()}
+    if unknown := [path for path in given if path not in own]:
+        raise ValueError(
+            f"functional_call: a {type(module).__name__} has no {', '.join(unknown)}{did_you_mean(unknown[0], own)}"
+        )
+    new = {id(as_arrays(own[path])): value for path, value in given.items()}
+    leaves, structure = flatten(module)
+    called = unflatten(structure, [new.get(id(leaf), leaf) for leaf in leaves])
+    return called(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
+
+
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parameters and the buffers of modules that are alike, by path, each along a new first axis: tensors, of which
+    those of parameters require gradients."""
+    if not models:
+        raise ValueError("stack_module_state: there are no models")
+    if len({type(model) for model in models}) > 1:
+        kinds = ", ".join(sorted({type(model).__name__ for model in models}))
+        raise ValueError(f"stack_module_state: models are of several classes ({kinds})")
+    states = [[*model.named_parameters()] for model in models], [[*model.named_buffers()] for model in models]
+    parameters, buffers = (
+        {
+            path: tenon.tensor(tenon.stack([tensor.detach() for _, tensor in parts]))
+            for (path, _), parts in zip(kept[0], zip(*kept, strict=True), strict=True)
+        }
+        for kept in states
+    )
+    return {path: value.requires_grad_() for path, value in parameters.items()}, buffers
+
+
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = attribute_hints(__name__)

@@ -1,0 +1,65 @@
+"""`torch.func` by its names: gradients of single examples, ensembles, and what is refused."""
+
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.func
+
+import tenon
+from tenon import func, nn
+
+RANDOM = np.random.default_rng(0)
+X, Y = RANDOM.standard_normal((5, 4)).astype(np.float32), RANDOM.integers(0, 2, 5)
+
+
+def network(library: Any) -> Any:
+    return library.Sequential(library.Linear(4, 3), library.BatchNorm1d(3), library.ReLU(), library.Linear(3, 2)).eval()
+
+
+def of_examples(library: Any, own: Any, model: Any) -> list[Any]:
+    """The gradients of single examples, as PyTorch's tutorial "Per-sample-gradients" has them, and an ensemble."""
+    parameters = {path: value.detach() for path, value in model.named_parameters()}
+    buffers = {path: value.detach() for path, value in model.named_buffers()}
+
+    def loss(parameters: Any, buffers: Any, x: Any, y: Any) -> Any:
+        found = own.functional_call(model, (parameters, buffers), (x.unsqueeze(0),))
+        return library.nn.functional.cross_entropy(found, y.unsqueeze(0))
+
+    each = own.vmap(own.grad(loss), in_dims=(None, None, 0, 0))
+    slopes = each(parameters, buffers, library.tensor(X), library.tensor(Y))
+    first, value = own.grad_and_value(loss)(parameters, buffers, library.tensor(X[0]), library.tensor(Y)[0])
+    stacked, others = own.stack_module_state([model, model])
+    together = own.vmap(lambda p, b, x: own.functional_call(model, (p, b), (x,)), in_dims=(0, 0, None))
+    found = together(stacked, others, library.tensor(X))
+    assert all(part.requires_grad for part in stacked.values())
+    return [*slopes.values(), first["0.weight"], value, found, *stacked.values()]
+
+
+def test_gradients_of_single_examples_and_an_ensemble() -> None:
+    theirs, own = network(torch.nn), network(nn)
+    own.load_state_dict(theirs.state_dict())
+    for found, expected in zip(
+        of_examples(tenon, func, own), of_examples(torch, torch.func, theirs), strict=True
+    ):
+        np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_a_module_keeps_its_own_parameters() -> None:
+    model = nn.Linear(2, 1, seed=0)
+    before = model.state_dict()["weight"].copy()
+    weight = tenon.tensor(np.ones((1, 2), np.float32), requires_grad=True)
+    result = func.functional_call(model, {"weight": weight, "bias": np.zeros(1, np.float32)}, tenon.tensor(X[:, :2]))
+    np.testing.assert_allclose(result.detach().numpy(), X[:, :2].sum(1, keepdims=True), rtol=1e-5)
+    result.sum().backward()
+    np.testing.assert_allclose(weight.grad.numpy(), X[:, :2].sum(0, keepdims=True), rtol=1e-5)
+    np.testing.assert_array_equal(model.state_dict()["weight"], before)
+    with pytest.raises(ValueError, match=r"^functional_call: a Linear has no weigth, did you mean 'weight'"):
+        func.functional_call(model, {"weigth": weight}, X)
+    with pytest.raises(ValueError, match=r"^stack_module_state: models are of several classes \(Linear, Tanh\)"):
+        func.stack_module_state([model, nn.Tanh()])
