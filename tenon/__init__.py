@@ -10,6 +10,7 @@ when first used. Its rooms, each of which imports only those above it in this li
 `batching`      `vmap`
 `jacobians`     `jacrev`, `jacfwd`, `hessian`
 `control_flow`  loops and branches
+`custom_rules`  functions with derivatives of their own
 `eager`         tensors: ops that run when they are called, and the tape
 `autograd`      derivatives of tensors
 `drawing`       random tensors
@@ -43,7 +44,10 @@ _WHERE: dict[str, str] = {
     **dict.fromkeys(("jit", "JitFunction"), "tenon.runtime.jit"),
     **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp"), "tenon.transform"),
     **dict.fromkeys(("jacfwd", "jacrev", "hessian"), "tenon.jacobians"),
-    **dict.fromkeys(("checkpoint", "cond", "fori_loop", "while_loop", "scan", "switch"), "tenon.control_flow"),
+    **dict.fromkeys(
+        ("associative_scan", "checkpoint", "cond", "fori_loop", "while_loop", "scan", "switch"), "tenon.control_flow"
+    ),
+    **dict.fromkeys(("custom_gradient", "custom_jvp", "custom_vjp"), "tenon.custom_rules"),
     **dict.fromkeys(("vmap",), "tenon.batching"),
     **dict.fromkeys(("Traced", "Lowered", "Compiled"), "tenon.runtime.stages"),
     **dict.fromkeys(("ShapeDtype", "dim"), "tenon.runtime.arguments.arguments"),
@@ -91,7 +95,11 @@ _WHERE: dict[str, str] = {
         "tenon.arrays.rearranging",
     ),
     **dict.fromkeys(
-        ("isin", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"), "tenon.arrays.sets"
+        (
+            *("isin", "unique", "unique_all", "unique_consecutive"),
+            *("unique_counts", "unique_inverse", "unique_values"),
+        ),
+        "tenon.arrays.sets",
     ),
     **dict.fromkeys(("tensordot", "vecdot"), "tenon.arrays.products"),
     **dict.fromkeys(

@@ -33,6 +33,7 @@ from tenon.dialects.definition.value import TracedValueError as TracedValueError
 from tenon.dialects.types.size import UndecidedSizeError as UndecidedSizeError
 from tenon.dialects.definition.value import Value as Value
 from tenon.eager.tensor import as_tensor as as_tensor
+from tenon.control_flow import associative_scan as associative_scan
 from tenon.dialects.definition.autocast import autocast as autocast
 from tenon.drawing import bernoulli as bernoulli
 from tenon.arrays.dtypes import bfloat16 as bfloat16
@@ -43,6 +44,9 @@ from tenon.control_flow import checkpoint as checkpoint
 from tenon.control_flow import cond as cond
 from tenon.arrays.rearranging import cumulative_prod as cumulative_prod
 from tenon.arrays.rearranging import cumulative_sum as cumulative_sum
+from tenon.custom_rules import custom_gradient as custom_gradient
+from tenon.custom_rules import custom_jvp as custom_jvp
+from tenon.custom_rules import custom_vjp as custom_vjp
 from tenon.drawing import device as device
 from tenon.runtime.arguments.arguments import dim as dim
 from tenon.arrays.dtypes import double as double
@@ -128,6 +132,7 @@ from tenon.arrays.dtypes import uint64 as uint64
 from tenon.arrays.dtypes import uint8 as uint8
 from tenon.arrays.sets import unique as unique
 from tenon.arrays.sets import unique_all as unique_all
+from tenon.arrays.sets import unique_consecutive as unique_consecutive
 from tenon.arrays.sets import unique_counts as unique_counts
 from tenon.arrays.sets import unique_inverse as unique_inverse
 from tenon.arrays.sets import unique_values as unique_values
@@ -487,6 +492,8 @@ def elu(x: _Any, alpha: _b.float = ..., *, out: _Any = ...) -> _Any:
     """The positive entries of `x`, `alpha` times (exp(x) - 1) for the others. The gradient at 0 is `alpha`."""
 def embedding(weight: _Any, indices: _Any = ..., *, index: _Any = ..., out: _Any = ...) -> _Any:
     """The rows of `weight` (rows, ...) at `indices` (integers, of any shape)."""
+def entr(x: _Any, *, out: _Any = ...) -> _Any:
+    """-`x` log(`x`), which is 0 at 0; -inf below."""
 def eq(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` and `y` are equal. NaN equals nothing."""
 def equal(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
@@ -497,6 +504,8 @@ def erfc(x: _Any, *, out: _Any = ...) -> _Any:
     """The complementary error function of `x`: 1 - erf(x), exact where that is small, too."""
 def erfcinv(x: _Any, *, out: _Any = ...) -> _Any:
     """The number whose complementary error function is `x`: infinite at 0 and 2, NaN outside of [0, 2]."""
+def erfcx(x: _Any, *, out: _Any = ...) -> _Any:
+    """exp(`x`^2) times the complementary error function of `x`, which does not vanish for large `x`."""
 def erfinv(x: _Any, *, out: _Any = ...) -> _Any:
     """The number whose error function is `x`: infinite at -1 and 1, NaN outside of [-1, 1]."""
 def exp(x: _Any, *, out: _Any = ...) -> _Any:
@@ -606,6 +615,14 @@ def huber_loss(x: _Any, target: _Any, delta: _b.float = ..., reduction: _Literal
     """`d`^2 / 2 for a difference `d` of `x` and `target` up to `delta`, `delta` (|d| - `delta` / 2) above."""
 def hypot(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The distance of the point (`x`, `y`) from the origin, without overflow; inf if either is infinite."""
+def i0(x: _Any, *, out: _Any = ...) -> _Any:
+    """The modified Bessel function of the first kind of order 0 of `x`."""
+def i0e(x: _Any, *, out: _Any = ...) -> _Any:
+    """exp(-abs(`x`)) times the modified Bessel function of the first kind of order 0 of `x`."""
+def i1(x: _Any, *, out: _Any = ...) -> _Any:
+    """The modified Bessel function of the first kind of order 1 of `x`."""
+def i1e(x: _Any, *, out: _Any = ...) -> _Any:
+    """exp(-abs(`x`)) times the modified Bessel function of the first kind of order 1 of `x`."""
 def identity(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` itself, as a value of its own: differentiating with respect to it leaves other uses of `x` alone."""
 def index_add(x: _Any, axis: _b.int = ..., index: _Any = ..., source: _Any = ..., *, dim: _Any = ...) -> _Any:
@@ -688,6 +705,9 @@ def log1p(x: _Any, *, out: _Any = ...) -> _Any:
     """The natural logarithm of one plus `x`, accurate near 0: -inf at -1, NaN below."""
 def log2(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of `x` to base 2: -inf at 0, NaN for negative numbers."""
+def log_ndtr(x: _Any, *, out: _Any = ...) -> _Any:
+    """The logarithm of the probability that a standard normal variable is below `x`, exact where that is 0 or 1 as a
+    float, too."""
 def log_sigmoid(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of the logistic function of `x`, without overflow."""
 def log_softmax(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
@@ -813,6 +833,9 @@ def narrow(x: _Any, axis: _b.int = ..., start: _b.int = ..., length: _b.int = ..
     """The `length` elements of `x` along `axis` from `start` on, which counts from the end where it is negative."""
 def ndtr(x: _Any, *, out: _Any = ...) -> _Any:
     """The probability that a standard normal variable is below `x`, exact in the lower tail."""
+def ndtri(x: _Any, *, out: _Any = ...) -> _Any:
+    """The number that a standard normal variable is below with probability `x`: infinite at 0 and 1, NaN outside of
+    [0, 1]."""
 def ne(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` and `y` differ. NaN differs from everything."""
 def neg(x: _Any, *, out: _Any = ...) -> _Any:
@@ -874,6 +897,8 @@ def prelu(x: _Any, slope: _Any, *, out: _Any = ...) -> _Any:
     """The positive entries of `x`, the others times `slope`, which broadcasts against `x`."""
 def prod(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
     """The product of `x` along `axis`; 1 of no elements. Integers keep their dtype and wrap (NumPy widens them)."""
+def psi(x: _Any, *, out: _Any = ...) -> _Any:
+    """The derivative of log Gamma at `x`; -inf at 0.0, inf at -0.0, NaN at negative whole numbers and -inf."""
 def put_along_axis(x: _Any, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `updates` at `indices` along `axis`, where `updates` and the other axes of `indices` broadcast, as in
     NumPy; `reduction` as in `scatter_elements`."""
@@ -1153,3 +1178,6 @@ def zeros(*sizes: _Any, shape: _Any = ..., dtype: _b.object = ..., device: _b.st
     """A tensor of zeros, of a shape (sizes or one tuple of them, behind which a dtype may be)."""
 def zeros_like(x: _Any, *, dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
     """Zeros of `x`'s shape and dtype, or of another `dtype`."""
+def zeta(x: _Any, y: _Any = ..., *, other: _Any = ..., q: _Any = ..., out: _Any = ...) -> _Any:
+    """The zeta function of Hurwitz: the sum over all k from 0 on of (`y` + k) to the power of -`x`; with a `y` of 1,
+    that of Riemann. inf at 1 and for whole `y` up to 0, NaN for `x` below 1 and for other negative `y`."""

@@ -1,4 +1,4 @@
-"""Functions as regions of ops: `cond`, `while_loop`, `fori_loop`, `scan`, and `checkpoint`.
+"""Functions as regions of ops: `cond`, `while_loop`, `fori_loop`, `scan` and its relatives, and `checkpoint`.
 
 Inside a trace each of them adds to it. Called on arrays outside of one, they compile and run at once.
 """
@@ -23,12 +23,12 @@ from tenon.dialects.support.user_traceback import call_user, shows_user_frames
 from tenon.dialects.types.size import Size, UndecidedSizeError
 from tenon.dialects.types.types import element_of, i1, is_integer, promote, shape_of, tensor_type
 from tenon.runtime.arguments.arguments import as_array
-from tenon.runtime.arguments.tree import Structure, paths, unflatten
+from tenon.runtime.arguments.tree import Structure, flatten, paths, unflatten
 from tenon.runtime.tracing.trace import tracing_inside
 from tenon.transform import at_once, check_functions, name_of, trees
 
 
-def _region(
+def region_of(
     function: Callable[..., Any],
     types: Sequence[Any],
     build: Callable[[list[Value]], Sequence[Any]],
@@ -43,7 +43,7 @@ def _region(
     return block, outputs, structure
 
 
-def _end(block: Block, values: Sequence[Value]) -> None:
+def end_region(block: Block, values: Sequence[Value]) -> None:
     with inserting(tracing_inside(block)):
         emit(YieldOp(*[v.ssa for v in values]))
 
@@ -66,8 +66,8 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        block, given, structure = _region(function, [], lambda _: args, kwargs)
-        _end(block, given)
+        block, given, structure = region_of(function, [], lambda _: args, kwargs)
+        end_region(block, given)
         op = emit(CheckpointOp.of([], block, [v.type for v in given]))
         return unflatten(structure, [Value(r) for r in op.results])
 
@@ -86,16 +86,16 @@ def cond(predicate: Any, then: Callable[..., Any], otherwise: Callable[..., Any]
         test = to_value(predicate if isinstance(predicate, Value) else as_array(predicate, "cond: predicate"), i1)
         if test.shape != ():
             raise TypeError(f"cond: predicate has shape {test.shape} where a scalar is needed")
-        first, given, structure = _region(then, [], lambda _: operands)
-        second, other, other_structure = _region(otherwise, [], lambda _: operands)
+        first, given, structure = region_of(then, [], lambda _: operands)
+        second, other, other_structure = region_of(otherwise, [], lambda _: operands)
         if structure != other_structure:
             raise TypeError(
                 f"cond: the branches return different trees: ({', '.join(paths(structure))}) and "
                 f"({', '.join(paths(other_structure))})"
             )
         _same_types("cond: result {} is {} in one branch and {} in the other", structure, given, other)
-        _end(first, given)
-        _end(second, other)
+        end_region(first, given)
+        end_region(second, other)
         types: Any = [v.type for v in given]
         return unflatten(structure, [Value(r) for r in emit(CondOp.of(test.ssa, first, second, types)).results])
 
@@ -131,19 +131,19 @@ def while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any], init
     def transformed(initial: Any) -> Any:
         start, structure = trees(initial, "while_loop")
         types = [v.type for v in start]
-        test, tested, _ = _region(condition, types, lambda values: [unflatten(structure, values)])
+        test, tested, _ = region_of(condition, types, lambda values: [unflatten(structure, values)])
         if len(tested) != 1 or tested[0].type != tensor_type((), i1):
             shown = ", ".join(str(v.type) for v in tested)
             raise TypeError(f"while_loop: condition returns ({shown}) where tensor<i1> is needed")
-        _end(test, tested)
-        step, given, given_structure = _region(body, types, lambda values: [unflatten(structure, values)])
+        end_region(test, tested)
+        step, given, given_structure = region_of(body, types, lambda values: [unflatten(structure, values)])
         if given_structure != structure:
             raise TypeError(
                 f"while_loop: body returns the tree ({', '.join(paths(given_structure))}) "
                 f"where ({', '.join(paths(structure))}) is carried"
             )
         _same_types("while_loop: {} is {} before the body and {} after it", structure, start, given)
-        _end(step, given)
+        end_region(step, given)
         loop = emit(WhileLoopOp.of([v.ssa for v in start], test, step))
         return unflatten(structure, [Value(r) for r in loop.results])
 
@@ -207,14 +207,14 @@ def scan(
                 raise TypeError("scan: body must return (carry, output)")
             return result
 
-        block, given, structure = _region(checked, types, build)
+        block, given, structure = region_of(checked, types, build)
         if structure.children[0] != carried:
             raise TypeError(
                 f"scan: body returns the carry ({', '.join(paths(structure.children[0]))}) "
                 f"where ({', '.join(paths(carried))}) is carried"
             )
         _same_types("scan: carry {} is {} before the body and {} after it", carried, start, given[: len(start)])
-        _end(block, given)
+        end_region(block, given)
         op = emit(ScanOp.of([v.ssa for v in start], [v.ssa for v in sliced], block, steps, reverse))
         return unflatten(structure, [Value(r) for r in op.results])
 
@@ -237,3 +237,57 @@ def _steps(sequences: Sequence[Value], names: Sequence[str], length: int | None)
     if len(set(lengths.values())) > 1:
         raise ValueError("scan: lengths differ: " + ", ".join(f"{n} has {v}" for n, v in lengths.items()))
     return next(iter(lengths.values()))
+
+
+@shows_user_frames
+def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """What the associative `fn(a, b)` makes of the first slice of the arrays `elems` along `axis`, the first two, the
+    first three and so on: a tree like `elems`. With `reverse`, of the last one, the last two and so on.
+
+    `fn` gets slices with that axis, along which it works element by element, as in JAX, and gives their shapes and
+    dtypes. They are combined one after the other, in that order.
+    """
+    check_functions("associative_scan", fn)
+
+    def transformed(elems: Any) -> Any:
+        given, structure = trees(elems, "associative_scan")
+        if not given:
+            raise TypeError("associative_scan: there are no arrays")
+        for value, name in zip(given, paths(structure, "elems"), strict=True):
+            if not -value.ndim <= axis < value.ndim:
+                raise ValueError(f"associative_scan: axis is {axis}, and {name} has shape {value.shape}")
+        sizes = {v.shape[axis] for v in given}
+        if len(sizes) > 1:
+            shapes = ", ".join(str(v.shape) for v in given)
+            raise ValueError(f"associative_scan: elems have shapes {shapes}, which differ along axis {axis}")
+        if sizes == {0}:
+            return elems
+        places = [axis % v.ndim for v in given]
+        turned = [ops.movedim(v, place, 0) for v, place in zip(given, places, strict=True)]
+
+        def whole(slices: Sequence[Value]) -> Any:
+            pairs = zip(slices, places, strict=True)
+            return unflatten(structure, [ops.expand_dims(v, axis=place) for v, place in pairs])
+
+        def combined(carry: list[Value], item: list[Value]) -> tuple[list[Value], list[Value]]:
+            found, made = trees(call_user(fn, whole(carry), whole(item)), name_of(fn))
+            if made != structure:
+                raise TypeError(
+                    f"associative_scan: fn gives the tree ({', '.join(paths(made))}) where "
+                    f"({', '.join(paths(structure))}) is combined"
+                )
+            wanted = [flatten(whole(carry))[0], found]
+            _same_types("associative_scan: {} is {} before fn and {} after it", structure, *wanted)
+            own = [ops.squeeze(v, axis=place) for v, place in zip(found, places, strict=True)]
+            return own, own
+
+        first = -1 if reverse else 0
+        rest = [v[:-1] if reverse else v[1:] for v in turned]
+        _, behind = scan(combined, [v[first] for v in turned], rest, reverse=reverse)
+        parts = [
+            ops.concatenate([after, v[-1:]] if reverse else [v[:1], after], axis=0)
+            for v, after in zip(turned, behind, strict=True)
+        ]
+        return unflatten(structure, [ops.movedim(v, 0, place) for v, place in zip(parts, places, strict=True)])
+
+    return at_once(transformed)(elems)

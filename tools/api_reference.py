@@ -21,7 +21,8 @@ _JIT = (
 )
 _TRANSFORMS = (
     *("grad", "value_and_grad", "vjp", "jvp", "jacrev", "jacfwd", "hessian", "vmap", "checkpoint"),
-    *("cond", "switch", "fori_loop", "while_loop", "scan"),
+    *("cond", "switch", "fori_loop", "while_loop", "scan", "associative_scan"),
+    *("custom_vjp", "custom_jvp", "custom_gradient"),
 )
 _DEFINITIONS = (
     *("tensor_op", "TensorOp", "ElementwiseOp", "UnaryOp", "BinaryOp", "PrimitiveOp", "CompositeOp"),
@@ -39,6 +40,7 @@ _ARRAYS = (
         "signbit",
         "tensordot",
         "unique_all",
+        "unique_consecutive",
         "unique_counts",
         "unique_inverse",
         "unique_values",

@@ -122,6 +122,10 @@ class ControlFlowOp(IRDLOperation, ABC):
     def pull_back(self, cotangents: list[Value | None], gradients: Gradients) -> Contributions:
         """Pairs of a value that the op uses and a contribution to its cotangent, given those of the results."""
 
+    def without_rule(self) -> Sequence[SSAValue]:
+        """The values that the op uses, its results may change with, and `pull_back` gives nothing for."""
+        return ()
+
     @abstractmethod
     def structured(self) -> Sequence[SSAValue]:
         """Build the op as `scf` at the insertion point, from its own regions, which it loses; its new results."""

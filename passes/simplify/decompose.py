@@ -71,7 +71,12 @@ def drop_identities(root: Operation) -> None:
 
     What a checkpoint computes again stays in its region.
     """
+    dropped: set[Operation] = set()
     for op in list(root.walk()):
+        if op in dropped:
+            continue
+        if isinstance(op, WithGradientOp) and op.gradient is not None:
+            dropped.update(op.gradient.walk())
         if isinstance(op, WithGradientOp) or (isinstance(op, CheckpointOp) and not op.is_recomputed):
             for result, value in zip(op.results, op.inlined(), strict=True):
                 result.replace_all_uses_with(value)

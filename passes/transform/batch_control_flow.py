@@ -110,9 +110,10 @@ def batch_with_gradient(batching: BatchedValues, op: WithGradientOp) -> None:
     body = Block(arg_types=[v.type for v in inputs])
     with batching.inserting(body):
         _end(_region(batching, op.body, body.args, op.results))
-    gradient = Block(arg_types=[batching.type_of(a) for a in op.gradient.block.args])
-    with batching.inserting(gradient):
-        _end(_region(batching, op.gradient, gradient.args, float_values(list(arguments))))
+    gradient = None if op.gradient is None else Block(arg_types=[batching.type_of(a) for a in op.gradient.block.args])
+    if op.gradient is not None and gradient is not None:
+        with batching.inserting(gradient):
+            _end(_region(batching, op.gradient, gradient.args, float_values(list(arguments))))
     new = WithGradientOp.of([v.ssa for v in inputs], body, gradient, types)
     batching.set(op.results, [Value(r) for r in emit(new).results])
 

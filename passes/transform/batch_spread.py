@@ -40,11 +40,12 @@ def spread(ops: Iterable[Operation], batched: set[SSAValue]) -> None:
                 spread(op.body.block.ops, batched)
                 _along([yielded(op.body)], op.results, batched)
             case WithGradientOp():
-                if any(v in batched for v in op.inputs):
+                if any(v in batched for v in (*op.inputs, *op.reads_around())):
                     # A gradient that the examples share would be a sum over them.
-                    batched.update([*op.body.block.args, *op.gradient.block.args, *op.results])
-                    spread(op.body.block.ops, batched)
-                    spread(op.gradient.block.ops, batched)
+                    batched.update(op.results)
+                    for region in op.regions:
+                        batched.update(region.block.args)
+                        spread(region.block.ops, batched)
             case YieldOp() | func.ReturnOp():
                 pass
             case func.CallOp():

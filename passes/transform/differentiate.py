@@ -25,6 +25,7 @@ from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import ConstantToGradients, GradientError, NoGradient
 from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Value, folding_literals, inserting, ops
 from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp, as_tuple
+from tenon.dialects.families.control_flow import ControlFlowOp
 from tenon.dialects.ops.control.debug import CheckFiniteOp, checks_gradients
 from tenon.dialects.support.frozen_arguments import freeze, frozen_positions
 from tenon.dialects.support.location import at_line
@@ -49,6 +50,8 @@ def gradients(
         incoming = [accumulated.get(result) for result in op.results]
         if all(cotangent is None for cotangent in incoming):
             continue
+        if isinstance(op, ControlFlowOp):
+            _check_rules(op, sources, active)
         for value, cotangent in _pull_back(op, incoming):
             if cotangent is not None and is_float(element_of(value.type)):
                 gradient = fitted(cotangent, value)
@@ -64,6 +67,16 @@ def _check(op: Operation, value: SSAValue, gradient: Value) -> None:
         of_what = "a value that it uses" if position is None else f"operand {position}"
         what = f"the gradient of {op.name} with respect to {of_what}"
         CheckFiniteOp.apply(gradient, what=what, where=at_line(op), infinities=asked == "nan")
+
+
+def _check_rules(op: ControlFlowOp, sources: set[SSAValue], active: Sequence[Operation]) -> None:
+    """Raise `GradientError` where `op` uses what changes with `sources`, and has no gradient for."""
+    lacking = [v for v in op.without_rule() if not _is_constant(v)]
+    if sources.intersection(lacking) or {value.owner for value in lacking}.intersection(active):
+        raise GradientError(
+            "a function with a gradient of its own reads a value from around it that gradients are wanted with respect "
+            f"to, and its rule gives none for that; make it an argument{at_line(op)}"
+        )
 
 
 def _accumulate(accumulated: dict[SSAValue, Value], value: SSAValue, cotangent: Value) -> None:

@@ -11,7 +11,7 @@ from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.support.plain_arrays import plain_array
-from tenon.eager.parts import unique_parts
+from tenon.eager.parts import runs_of, unique_parts
 
 
 class UniqueAll(NamedTuple):
@@ -89,6 +89,27 @@ def unique(
     if hasattr(type(x), "__tenon_op__") and not isinstance(x, Value):
         return x.unique(sorted, return_inverse, return_counts, axis)
     return unique_parts(_array("unique", x), return_inverse, return_counts, axis)
+
+
+@also_called(input="x")
+def unique_consecutive(
+    x: Any,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+    *,
+    axis: int | None = None,
+) -> Any:
+    """The elements of the array or tensor `x`, in the order of memory, without those that are equal to the one before;
+    or, along `dim`, its parts.
+
+    A tuple, where more is wanted: for every element which one is left of it (`return_inverse`), and of how many each is
+    left (`return_counts`). Raises `ValueError` for a `dim` that `x` has not.
+    """
+    axis = dim if axis is None else axis
+    if hasattr(type(x), "__tenon_op__") and not isinstance(x, Value):
+        return x.unique_consecutive(return_inverse, return_counts, axis)
+    return runs_of(_array("unique_consecutive", x), return_inverse, return_counts, axis)
 
 
 @one_program_of_large

@@ -252,6 +252,14 @@ class Parts(Interchange):
         found = unique_parts(on_host(self._array), return_inverse, return_counts, dim)
         return tuple(map(self._placed, found)) if isinstance(found, tuple) else self._placed(found)
 
+    def unique_consecutive(
+        self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    ) -> Any:
+        """The elements, or parts along `dim`, of which each differs from the one before; with more, as
+        `tenon.unique_consecutive` gives it."""
+        found = runs_of(on_host(self._array), return_inverse, return_counts, dim)
+        return tuple(map(self._placed, found)) if isinstance(found, tuple) else self._placed(found)
+
     def _placed(self, array: Array) -> Any:
         """A tensor of what was found on the host, where this one is."""
         return self._new(self._beside(array))
@@ -287,6 +295,22 @@ def unique_parts(array: np.ndarray[Any, Any], return_inverse: bool, return_count
         return found
     inverse = found[1].reshape(array.shape if axis is None else -1)
     return (found[0], inverse, *found[2:])
+
+
+def runs_of(array: np.ndarray[Any, Any], return_inverse: bool, return_counts: bool, axis: int | None) -> Any:
+    """What `unique_consecutive` gives of an array."""
+    if axis is not None and not -array.ndim <= axis < array.ndim:
+        raise ValueError(f"unique_consecutive: dim is {axis!r}, which is no axis of shape {array.shape}")
+    parts = array.reshape(-1) if axis is None else np.moveaxis(array, axis, 0)
+    begins = np.ones(len(parts), np.bool_)
+    begins[1:] = (parts[1:] != parts[:-1]).any(axis=tuple(range(1, parts.ndim)))
+    found: list[Any] = [parts[begins] if axis is None else np.moveaxis(parts[begins], 0, axis)]
+    if return_inverse:
+        inverse = np.cumsum(begins) - 1
+        found.append(inverse.reshape(array.shape) if axis is None else inverse)
+    if return_counts:
+        found.append(np.diff(np.append(np.flatnonzero(begins), len(parts))))
+    return found[0] if len(found) == 1 else tuple(found)
 
 
 def kept_sizes(sizes: tuple[int, ...], own: tuple[int, ...]) -> tuple[int, ...]:

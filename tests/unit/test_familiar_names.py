@@ -160,6 +160,72 @@ def test_a_branch_of_several() -> None:
         tenon.switch(0, [], X)
 
 
+def combined_one_by_one(fn: Any, parts: list[Any], reverse: bool, axis: int) -> list[Any]:
+    turned = [np.moveaxis(part, axis, 0) for part in parts]
+    order = range(len(turned[0]))[::-1] if reverse else range(len(turned[0]))
+    found: dict[int, Any] = {}
+    carry: Any = None
+    for place in order:
+        item = [part[place] for part in turned]
+        carry = found[place] = item if carry is None else fn(carry, item)
+    return [np.moveaxis(np.stack([found[i][k] for i in sorted(found)]), 0, axis) for k in range(len(parts))]
+
+
+@pytest.mark.parametrize(("reverse", "axis"), [(False, 0), (True, -1)])
+def test_a_scan_of_something_associative(reverse: bool, axis: int) -> None:
+    def composed(a: Any, b: Any) -> Any:  # of linear maps
+        return [a[0] * b[0], a[1] * b[0] + b[1]]
+
+    expected = combined_one_by_one(composed, [X, Y], reverse, axis)
+    for found in (
+        tenon.associative_scan(composed, [X, Y], reverse, axis),
+        tenon.jit(lambda *given: tenon.associative_scan(composed, [*given], reverse=reverse, axis=axis))(X, Y),
+    ):
+        for own, wanted in zip(found, expected, strict=True):
+            np.testing.assert_allclose(own, wanted, rtol=1e-12)
+    x = tenon.tensor(X, requires_grad=True)
+    tenon.associative_scan(tenon.multiply, x, reverse, axis).sum().backward()
+    theirs = torch.tensor(X, requires_grad=True)
+    flipped = theirs.flip(axis) if reverse else theirs
+    flipped.cumprod(axis).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), theirs.grad.numpy(), rtol=1e-9)
+
+
+def test_what_a_scan_refuses() -> None:
+    for call, error, message in (
+        (lambda: tenon.associative_scan(tenon.add, X, axis=2), ValueError, r"^associative_scan: axis is 2, and elems"),
+        (
+            lambda: tenon.associative_scan(tenon.add, [X, B]),
+            ValueError,
+            r"^associative_scan: elems have shapes \(4, 5\), \(2, 3, 4\)",
+        ),
+        (lambda: tenon.associative_scan(lambda a, b: (a, b), X), TypeError, r"^associative_scan: fn gives the tree"),
+        (
+            lambda: tenon.associative_scan(lambda a, b: a[0], X),
+            TypeError,
+            r"^associative_scan: value is tensor<1x5xf64>",
+        ),
+        (lambda: tenon.associative_scan(tenon.add, []), TypeError, r"^associative_scan: there are no arrays"),
+    ):
+        with pytest.raises(error, match=message):
+            call()
+    assert tenon.associative_scan(tenon.add, X[:0]).shape == (0, 5)
+
+
+@pytest.mark.parametrize("dim", [None, 0, 1])
+def test_what_differs_from_the_one_before(dim: int | None) -> None:
+    for given in (np.array([[1, 1, 2], [1, 1, 2], [2, 2, 2]]), np.array([[1.0, np.nan], [np.nan, 1.0]])):
+        wanted = torch.unique_consecutive(torch.tensor(given), return_inverse=True, return_counts=True, dim=dim)
+        settings: dict[str, Any] = {"return_inverse": True, "return_counts": True, "dim": dim}
+        own = tenon.tensor(given)
+        for found in (tenon.unique_consecutive(given, **settings), own.unique_consecutive(**settings)):  # pyright: ignore
+            for part, other in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(np.asarray(part), other.numpy())
+        np.testing.assert_array_equal(tenon.unique_consecutive(given, dim=dim), wanted[0].numpy())
+    with pytest.raises(ValueError, match=r"^unique_consecutive: dim is 3, which is no axis of shape \(4, 5\)"):
+        tenon.unique_consecutive(X, dim=3)
+
+
 # --- derivatives of functions of tensors ------------------------------------------------------------------------------
 
 

@@ -1,4 +1,5 @@
-"""Functions that bring their gradients along, as files have them: those of ops whose definitions are not there."""
+"""Functions that bring their gradients along: those that users give one, and, in files, those of ops whose definitions
+are not there."""
 
 from __future__ import annotations
 
@@ -7,11 +8,12 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.irdl import irdl_op_definition, region_def, traits_def, var_operand_def, var_result_def
+from xdsl.irdl import irdl_op_definition, opt_region_def, region_def, traits_def, var_operand_def, var_result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
+from tenon.dialects.definition.traits import GradientError
 from tenon.dialects.definition.value import Value, emit
 from tenon.dialects.families.control_flow import (
     Contributions,
@@ -34,6 +36,7 @@ from tenon.dialects.families.control_flow_assembly import (
     print_values,
 )
 from tenon.dialects.families.control_flow_types import BodyTypes
+from tenon.dialects.support.location import at_line
 from tenon.dialects.types.types import element_of, is_float
 
 
@@ -41,7 +44,7 @@ from tenon.dialects.types.types import element_of, is_float
 class WithGradientOp(ControlFlowOp):
     """The values of `body`, whose arguments are `inputs`; their gradient is that of `gradient` and not of what is in
     the body. It takes the inputs and the cotangents of those results that are floats, and gives the gradients of those
-    inputs that are floats.
+    inputs that are floats. Without one there is no gradient.
     """
 
     HAS_FUNCTION: ClassVar[bool] = False
@@ -49,34 +52,56 @@ class WithGradientOp(ControlFlowOp):
     inputs = var_operand_def(TensorType[Attribute])
     outputs = var_result_def(TensorType[Attribute])
     body = region_def("single_block")
-    gradient = region_def("single_block")
+    gradient = opt_region_def("single_block")
     traits = traits_def(Pure(), BodyTypes())
 
     @classmethod
-    def of(cls, inputs: Sequence[SSAValue], body: Block, gradient: Block, types: Sequence[Attribute]) -> WithGradientOp:
-        return cls.create(operands=inputs, result_types=types, regions=[Region(body), Region(gradient)])
+    def of(
+        cls, inputs: Sequence[SSAValue], body: Block, gradient: Block | None, types: Sequence[Attribute]
+    ) -> WithGradientOp:
+        regions = [Region(body)] if gradient is None else [Region(body), Region(gradient)]
+        return cls.create(operands=inputs, result_types=types, regions=regions)
 
     def print(self, printer: Printer) -> None:
         print_values(printer, "inputs", self.inputs)
         print_types(printer, [r.type for r in self.results])
-        print_regions(printer, self, [self.body, self.gradient], "gradient")
+        print_regions(printer, self, self.regions, "gradient")
 
     @classmethod
     def parse(cls, parser: Parser) -> WithGradientOp:
         inputs = parse_values(parser, "inputs")
         types = parse_types(parser)
-        attributes, regions = parse_regions(parser, ["gradient"])
+        attributes, regions = parse_regions(parser, [])
+        if parser.parse_optional_keyword("gradient") is not None:
+            regions += parse_regions(parser, [])[1]
         return cls.create(operands=inputs, result_types=types, attributes=attributes, regions=regions)
 
     def verify_(self) -> None:
         inputs = [v.type for v in self.inputs]
         check_arguments(self, self.body, inputs, "body")
         check_yield(self, self.body, [r.type for r in self.results], "body")
+        if self.gradient is None:
+            return
         given = [r.type for r in float_values(list(self.results))]
         check_arguments(self, self.gradient, [*inputs, *given], "gradient")
         check_yield(self, self.gradient, [v.type for v in float_values(list(self.inputs))], "gradient")
 
+    def reads_around(self) -> list[SSAValue]:
+        """What the regions use that is neither their own nor an input."""
+        return [
+            value
+            for region in self.regions
+            for op in region.block.walk()
+            for value in op.operands
+            if not self.is_ancestor(value.owner)
+        ]
+
+    def without_rule(self) -> Sequence[SSAValue]:
+        return [v for v in self.reads_around() if any(self.body.is_ancestor(use.operation) for use in v.uses)]
+
     def pull_back(self, cotangents: list[Value | None], gradients: Gradients) -> Contributions:
+        if self.gradient is None:
+            raise GradientError(f"{self.name}: this far, gradients of gradients have no rule{at_line(self)}")
         floats = float_values(list(self.results))
         given = [c for c, r in zip(cotangents, self.results, strict=True) if r in floats]
         seeds = or_zeros(given, [Value(r) for r in floats])

@@ -133,3 +133,30 @@ func.func @empty_tensors_stay() -> (tensor<4xf32>, tensor<4xf32>) {
 // CHECK-NEXT:    %a = tensor.empty()
 // CHECK-NEXT:    %b = tensor.empty()
 // CHECK-NEXT:    func.return %a, %b
+
+// -----
+
+// Loops that do the same are one; those whose bodies differ are not.
+func.func @equal_loops_merge(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+  %a = tenon.scan init(%x : tensor<f32>) length 3 -> (tensor<f32>) {
+  ^bb0(%c: tensor<f32>):
+    %d = tenon.exp %c : tensor<f32> -> tensor<f32>
+    tenon.yield %d : tensor<f32>
+  }
+  %b = tenon.scan init(%x : tensor<f32>) length 3 -> (tensor<f32>) {
+  ^bb0(%e: tensor<f32>):
+    %f = tenon.exp %e : tensor<f32> -> tensor<f32>
+    tenon.yield %f : tensor<f32>
+  }
+  %g = tenon.scan init(%x : tensor<f32>) length 3 -> (tensor<f32>) {
+  ^bb0(%h: tensor<f32>):
+    %i = tenon.exp %x : tensor<f32> -> tensor<f32>
+    tenon.yield %i : tensor<f32>
+  }
+  func.return %a, %b, %g : tensor<f32>, tensor<f32>, tensor<f32>
+}
+// CHECK-LABEL: @equal_loops_merge
+// CHECK:         %a = tenon.scan
+// CHECK-NOT:     %b = tenon.scan
+// CHECK:         %g = tenon.scan
+// CHECK:         func.return %a, %a, %g
