@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from numpy.linalg import LinAlgError
 
 import tenon
-from tenon.arrays.factorizations import cond, eigh, lstsq, pinv, qr, slogdet, svd
+from tenon.arrays.factorizations import cond, eigh, lstsq, lu, lu_factor, lu_solve, pinv, qr, slogdet, svd
 from tenon.arrays.products import (
     diagonal,
+    matrix_exp,
     matrix_norm,
     matrix_power,
     norm,
@@ -37,7 +38,11 @@ __all__ = [
     "eigvalsh",
     "inv",
     "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_solve",
     "matmul",
+    "matrix_exp",
     "matrix_norm",
     "matrix_power",
     "matrix_rank",

@@ -4,7 +4,7 @@ from tenon.dialects.ops.elementwise import constant  # isort: split
 
 from tenon.dialects.ops.elementwise import arithmetic, comparison, elementary, gamma, pairwise, rounding, special  # isort: split
 
-from tenon.dialects.ops.elementwise import activation, combined, piecewise  # isort: split
+from tenon.dialects.ops.elementwise import activation, bessel, combined, piecewise  # isort: split
 
 from tenon.dialects.ops.move import band, indexing, joining, shape, slicing  # isort: split
 
@@ -23,7 +23,7 @@ from tenon.dialects.ops.contract import (
     transposed_convolution,
 )
 from tenon.dialects.ops.control import checkpoint, control_flow, debug, identity, scan
-from tenon.dialects.ops.factor import cholesky, orthogonal, singular, solving, spectral
+from tenon.dialects.ops.factor import cholesky, lu, orthogonal, singular, solving, spectral
 from tenon.dialects.ops.move import (
     creation,
     diagonals,
@@ -65,6 +65,7 @@ __all__ = [
     "arithmetic",
     "band",
     "batch_normalization",
+    "bessel",
     "checkpoint",
     "cholesky",
     "class_loss",
@@ -91,6 +92,7 @@ __all__ = [
     "indexing",
     "joining",
     "loss",
+    "lu",
     "measures",
     "network_sorting",
     "normalization",

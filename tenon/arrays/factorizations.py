@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tenon.arrays.products import matrix_norm
+from tenon.control_flow import scan
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.value import ops
+from tenon.dialects.ops.factor.lu import FactorLuOp
+from tenon.dialects.types.shapes import broadcast
+from tenon.dialects.types.types import element_type, f32, f64, is_float
 
 
 class EighResult(NamedTuple):
@@ -29,6 +35,21 @@ class SVDResult(NamedTuple):
     U: Any
     S: Any
     Vh: Any
+
+
+class LUResult(NamedTuple):
+    """An order of rows as a matrix of ones and zeros, a lower triangle with ones on its diagonal, and an upper one."""
+
+    P: Any
+    L: Any
+    U: Any
+
+
+class LUFactorResult(NamedTuple):
+    """Both triangles in one matrix, and the rows that each row was exchanged with, counted from 1."""
+
+    LU: Any
+    pivots: Any
 
 
 class SlogdetResult(NamedTuple):
@@ -60,6 +81,94 @@ def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
 def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     """The singular value decomposition of the matrices `x` (..., m, n): `tenon.svd`."""
     return SVDResult(*ops.svd(x, full_matrices=full_matrices))
+
+
+def lu_factor(x: Any, /, *, pivot: bool = True) -> LUFactorResult:
+    """The matrices `x` (..., m, n) as a product of triangles, for `lu_solve`: the upper one and, below it, the lower
+    one, whose diagonal is ones, and the rows (..., k) that each row was exchanged with in turn, counted from 1, as
+    PyTorch has it."""
+    lu, pivots, _ = _factored("lu_factor", x, pivot)
+    return LUFactorResult(lu, pivots)
+
+
+def lu(x: Any, /, *, pivot: bool = True) -> LUResult:
+    """Matrices P, L and U whose product is `x` (..., m, n): an order of rows, a lower triangle (..., m, k) with ones on
+    its diagonal, and an upper one (..., k, n); k is the smaller of m and n."""
+    both, _, permutation = _factored("lu", x, pivot)
+    m, n = both.shape[-2:]
+    k = min(m, n)
+    rows = ops.reshape(ops.iota(shape=(m,)), shape=(m, 1))
+    order = ops.cast(ops.expand_dims(permutation, axis=-2) == rows, dtype=both.dtype)
+    lower = ops.tril(both, k=-1)[..., :k] + ops.eye(m, k, dtype=both.dtype)
+    return LUResult(order, lower, ops.triu(both)[..., :k, :])
+
+
+def _factored(name: str, x: Any, pivot: bool) -> tuple[Any, Any, Any]:
+    """Both triangles in one matrix, pivots and the order of rows."""
+    if not pivot:
+        raise ValueError(f"{name}: pivot is {pivot!r}, and rows are always exchanged, without which digits are lost")
+    given = shaped(x, f"tenon.linalg.{name}: x")
+    if given.ndim < 2:
+        raise ValueError(f"{name}: x has shape {tuple(given.shape)} where (..., m, n) is needed")
+    dtype = given.dtype
+    is_wide = element_type(dtype) in (f32, f64)
+    # in narrower ones, pivots would be rounded
+    found, pivots, permutation = FactorLuOp.apply(given if is_wide else ops.cast(given, dtype="f32"))
+    found = ops.cast(found, dtype=dtype) if is_float(element_type(dtype)) and not is_wide else found
+    return found, ops.cast(pivots, dtype="i32"), ops.cast(permutation, dtype="i32")
+
+
+def lu_solve(lu: Any, pivots: Any, b: Any = None, /, *, left: bool = True, adjoint: bool = False) -> Any:
+    """The solution x of a x = `b` (x a = b without `left`), of what `lu_factor` gives of a (..., n, n), for `b` (...,
+    n, k), without `left` (..., k, n), or a vector (n,); with `adjoint`, for a transposed. SciPy's `lu_solve((lu,
+    pivots), b)` does as well."""
+    if isinstance(lu, tuple):
+        (lu, pivots), b = lu, pivots if b is None else b  # pyright: ignore[reportUnknownVariableType]
+    lu, right, pivots = shaped(lu), shaped(b), shaped(pivots)
+    if lu.ndim < 2 or lu.shape[-1] != lu.shape[-2] or pivots.shape != lu.shape[:-1]:
+        raise ValueError(
+            f"lu_solve: lu has shape {lu.shape} and pivots {pivots.shape} where (..., n, n) and (..., n) is needed"
+        )
+    if right.ndim == 1:
+        return ops.squeeze(lu_solve(lu, pivots, ops.expand_dims(right, axis=1), adjoint=adjoint != (not left)), axis=-1)
+    if not left:
+        turned = lu_solve(lu, pivots, ops.swapaxes(right, -1, -2), adjoint=not adjoint)
+        return ops.swapaxes(turned, -1, -2)
+    if right.shape[-2] != lu.shape[-1]:
+        raise ValueError(
+            f"lu_solve: lu has shape {lu.shape} and b {right.shape} where (..., n, n) and (..., n, k) is needed"
+        )
+    order = _order_of(pivots)
+    if not adjoint:
+        first = ops.solve_triangular(lu, _rows(right, order), lower=True, unitriangular=True)
+        return ops.solve_triangular(lu, first, upper=True)
+    first = ops.solve_triangular(lu, right, upper=True, trans=1)
+    found = ops.solve_triangular(lu, first, lower=True, unitriangular=True, trans=1)
+    return _rows(found, ops.argsort(order, axis=-1))
+
+
+def _rows(x: Any, order: Any) -> Any:
+    """The rows of matrices in another order, of stacks that broadcast."""
+    stacks = broadcast([("b", x.shape[:-2]), ("lu", order.shape[:-1])]) or ()
+    places = ops.broadcast_to(ops.expand_dims(order, axis=-1), shape=(*stacks, *x.shape[-2:]))
+    return ops.take_along_axis(ops.broadcast_to(x, shape=places.shape), places, axis=-2)
+
+
+def _order_of(pivots: Any) -> Any:
+    """The order of rows (..., n) that exchanging each with that of its pivot (..., n) makes."""
+    n = pivots.shape[-1]
+    places = np.arange(n, dtype=np.int32)
+
+    def exchanged(order: Any, given: Any) -> Any:
+        own, other = (ops.expand_dims(place, axis=-1) for place in given)
+        is_own, is_other = own == places, other == places
+        at_own, at_other = (ops.sum(ops.select(here, order, 0), axis=-1, keepdims=True) for here in (is_own, is_other))
+        return ops.select(is_own, at_other, ops.select(is_other, at_own, order)), None
+
+    first = ops.broadcast_to(places, shape=pivots.shape) + ops.zeros_like(ops.cast(pivots, dtype="i32"))
+    others = ops.cast(ops.movedim(pivots, -1, 0), dtype="i32") - 1
+    own = ops.broadcast_to(ops.reshape(places, shape=(n, *(1,) * (pivots.ndim - 1))), shape=others.shape)
+    return scan(exchanged, first, (own, others))[0]
 
 
 def slogdet(x: Any, /) -> SlogdetResult:

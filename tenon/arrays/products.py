@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+from tenon.control_flow import while_loop
+from tenon.custom_rules import custom_vjp
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import normalize_axis
+from tenon.dialects.types.types import element_type, f32, f64
 
 
 @also_called(dims="axes")
@@ -142,3 +146,63 @@ def norm(x: Any, ord: float | str | None = None, axis: Any = None, *, keepdims: 
     places = tuple([normalize_axis(one, values.ndim, "norm: axis") for one in axes])
     found = matrix_norm(ops.movedim(values, places, (-2, -1)), ord=ord)
     return ops.expand_dims(found, axis=places) if keepdims else found
+
+
+# Coefficients of Padé's approximants of the exponential, and up to which norm of a matrix they are exact to the last
+# places: N. J. Higham, "The scaling and squaring method for the matrix exponential revisited" (2005).
+_PADE_7 = (17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0)
+_PADE_13 = (
+    *(64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0),
+    *(10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0),
+)
+_SHORT, _LONG = (_PADE_7, 3.925724783138660), (_PADE_13, 5.371920351148152)
+
+
+def matrix_exp(x: Any, /) -> Any:
+    """The exponentials of the square matrices `x` (..., n, n): sums of their powers over the factorials.
+
+    Computed by scaling and squaring (see Higham, 2005); floats of 16 bits in f32.
+    """
+    given = floating(x)
+    if given.ndim < 2 or given.shape[-1] != given.shape[-2]:
+        raise ValueError(f"matrix_exp: x has shape {tuple(given.shape)} where (..., n, n) is needed")
+    if not given.shape[-1]:
+        return given
+    if element_type(given.dtype) in (f32, f64):
+        return _exponential(given)
+    return ops.cast(_exponential(ops.cast(given, dtype="f32")), dtype=given.dtype)
+
+
+def _scaled_and_squared(x: Any) -> Any:
+    terms, most = _LONG if element_type(x.dtype) == f64 else _SHORT
+    norm = ops.max(ops.sum(ops.abs(x), axis=-2), axis=-1)
+    halvings = ops.maximum(ops.ceil(ops.log2(ops.maximum(norm, most) / most)), 0.0)
+    halvings = ops.expand_dims(ops.select(halvings < math.inf, halvings, 0.0), axis=(-2, -1))
+    x = x * ops.exp2(-halvings)
+    # The even powers, and the sums of those with odd and with even coefficients.
+    square, power = ops.matmul(x, x), ops.eye(x.shape[-1], dtype=x.dtype)
+    odd, even = power * terms[1], power * terms[0]
+    for place in range(2, len(terms), 2):
+        power = square if place == 2 else ops.matmul(power, square)
+        odd, even = odd + power * terms[place + 1], even + power * terms[place]
+    odd = ops.matmul(x, odd)
+    found = ops.solve(even - odd, even + odd)
+
+    def squared(state: tuple[Any, Any]) -> tuple[Any, Any]:
+        done, found = state
+        return done + 1.0, ops.select(done < halvings, ops.matmul(found, found), found)
+
+    most_halvings = ops.max(halvings) if math.prod(halvings.shape) else 0.0
+    return while_loop(lambda state: state[0] < most_halvings, squared, (ops.zeros((), x.dtype), found))[1]
+
+
+def _turned_exponential(x: Any, g: Any) -> tuple[Any]:
+    """The derivative at the transposed matrices in the direction `g`: the upper right part of an exponential."""
+    n, turned = x.shape[-1], ops.swapaxes(x, -1, -2)
+    above = ops.concatenate([turned, g], axis=-1)
+    below = ops.concatenate([ops.zeros_like(turned), turned], axis=-1)
+    return (_exponential(ops.concatenate([above, below], axis=-2))[..., :n, n:],)
+
+
+_exponential = custom_vjp(_scaled_and_squared)
+_exponential.defvjp(lambda x: (_exponential(x), x), _turned_exponential)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from sample import F16, F32, F64, Array, add, numbers
 
 
@@ -31,6 +32,22 @@ def eigenvalues(x: Array) -> Array:
     return np.linalg.eigvalsh(symmetric(x))
 
 
+def eliminated(x: Array) -> tuple[Array, ...]:
+    """By `scipy.linalg`, of one matrix after the other."""
+    *stacks, m, n = x.shape
+    if not x.size:
+        return x, np.zeros((*stacks, min(m, n))), np.zeros((*stacks, m)) + np.arange(m)
+    found: list[tuple[Array, ...]] = []
+    for matrix in x.reshape(-1, m, n):
+        both, pivots = scipy.linalg.lu_factor(matrix)
+        order = list(range(m))
+        for row, other in enumerate(pivots):
+            order[row], order[other] = order[other], order[row]
+        found.append((both, pivots + 1.0, np.array(order, float)))
+    parts = zip(*found, strict=True)
+    return tuple([np.stack(part).reshape(*stacks, *part[0].shape) for part in parts])
+
+
 for _shape in ((3, 3), (2, 4, 4), (0, 0)):
     add("cholesky", [dominant("cholesky", _shape)], lower, differentiable=True)
     add("inv", [dominant("inv", _shape)], np.linalg.inv, differentiable=True)
@@ -39,6 +56,9 @@ add("cholesky", [dominant("upper", (3, 3))], upper, upper=True, differentiable=T
 add("cholesky", [dominant("half", (3, 3), F16)], lower, rtol=4e-3)
 add("slogdet", [-dominant("slogdet", (2, 3, 3))], lambda x: tuple(np.linalg.slogdet(x)), differentiable=True)
 add("slogdet", [np.zeros((2, 2), F32)], lambda x: tuple(np.linalg.slogdet(x)), "singular")
+for _shape in ((3, 3), (2, 4, 3), (2, 4)):
+    _x = numbers("lu", _shape, F64)
+    add("factor_lu", [_x], eliminated, differentiable=True)
 for _n, _k in ((3, 2), (4, 1), (2, 0)):
     _operands = [dominant("solve", (2, _n, _n)), numbers("right", (2, _n, _k))]
     add("solve_matrices", _operands, np.linalg.solve, differentiable=True)

@@ -16,6 +16,27 @@ unary("ndtr", scipy.special.ndtr, -3.0, 3.0)
 unary("erfinv", scipy.special.erfinv, -0.95, 0.95)
 unary("erfcinv", scipy.special.erfcinv, 0.05, 1.95)
 # SciPy gives -inf at -inf, C and PyTorch inf.
+unary("ndtri", scipy.special.ndtri, 0.02, 0.98)
+unary("log_ndtr", scipy.special.log_ndtr, -6.0, 3.0)
+unary("erfcx", scipy.special.erfcx, -2.0, 6.0)
+unary("entr", scipy.special.entr, 0.1, 4.0)
+for _name in ("i0", "i0e", "i1", "i1e"):
+    unary(_name, getattr(scipy.special, _name), -9.0, 9.0, special=SPECIAL[abs(SPECIAL) < 100])
+    add(
+        _name,
+        [np.array([-700.0, -8.0, -1e-300, 0.0, 8.0, 8.0000001, 60.0, 709.0])],
+        getattr(scipy.special, _name),
+        "far",
+        rtol=4e-15,
+    )
+add("i0e", [np.array([INF, -INF, NAN])], lambda x: np.array([0.0, 0.0, NAN]), "ends")
+add(
+    "i1",
+    [np.array([INF, -INF, NAN, 712.0])],
+    lambda x: np.array([INF, -INF, NAN, 2.46667701352e307]),
+    "ends",
+    rtol=1e-6,
+)
 unary("lgamma", scipy.special.gammaln, 0.1, 12.0, special=SPECIAL[SPECIAL != -INF])
 unary("digamma", scipy.special.digamma, 0.1, 12.0, special=SPECIAL[SPECIAL != -INF])
 unary("cbrt", np.cbrt, 0.2, 8.0)
@@ -45,6 +66,24 @@ add(
     scipy.special.erfcinv,
     "edge",
     rtol=4e-7,
+)
+add(
+    "log_ndtr",
+    [np.array([-1e200, -45.0, -42.3, -1e-9, 0.0, 9.0, 40.0, INF])],
+    scipy.special.log_ndtr,
+    "tails",
+    rtol=1e-13,
+)
+add("log_ndtr", [np.array([-INF, NAN], F32)], lambda x: x, "ends")
+add("erfcx", [np.array([-20.0, 0.0, 29.9, 30.1, 1e10, INF])], scipy.special.erfcx, "tails", rtol=1e-13)
+add("ndtri", [np.array([0.0, 1e-300, 1e-9, 1 - 2**-53, 1.0, -0.5, 2.0])], scipy.special.ndtri, "edge", rtol=1e-13)
+add("entr", [np.array([0.0, -1.0, 1e-300, INF])], scipy.special.entr, "edge")
+binary("zeta", scipy.special.zeta, 1.1, 9.0)
+add(
+    "zeta",
+    [np.array([1.0, 0.5, 3.0, 3.0, 80.0, 2.5]), np.array([2.0, 2.0, -2.0, 0.0, 0.3, 1e5])],
+    scipy.special.zeta,
+    "edge",
 )
 add("erfcinv", [np.array([1e-300, 1e-20, 0.15, 1.85, 2 - 2**-52])], scipy.special.erfcinv, "edge", rtol=1e-14)
 _NEGATIVE = np.array([-0.25, -1.5, -2.75, -7.1, -31.4, -1e-20])

@@ -372,3 +372,67 @@ def test_a_workspace_that_there_is_no_memory_for_is_not_used(name: str) -> None:
     assert is_done()
     for failing in range(1, len(calls) + 1):
         assert not is_done(), failing
+
+
+@pytest.mark.parametrize("x", [SQUARE, TALL, WIDE, np.zeros((2, 2))], ids=["square", "tall", "wide", "singular"])
+def test_triangles_by_elimination(x: Any) -> None:
+    torch = pytest.importorskip("torch")
+    wanted = torch.linalg.lu_factor_ex(torch.tensor(x))
+    for interpret in (False, True):
+        with tenon.knobs.override(interpret=interpret):
+            found = linalg.lu_factor(x)
+        np.testing.assert_allclose(found.LU, wanted.LU.numpy(), **STRICT)
+        np.testing.assert_array_equal(found.pivots, wanted.pivots.numpy())
+    order, lower, upper = tenon.jit(linalg.lu)(x)
+    np.testing.assert_allclose(order @ lower @ upper, x, **STRICT)
+    np.testing.assert_array_equal(np.triu(lower), np.eye(*lower.shape[-2:]) + np.zeros_like(lower))
+    if x.any():
+        weight = RANDOM.normal(size=x.shape)
+        theirs = torch.tensor(x, requires_grad=True)
+        (torch.linalg.lu_factor(theirs).LU * torch.tensor(weight)).sum().backward()
+        slope = tenon.jit(tenon.grad(lambda x: (linalg.lu_factor(x).LU * weight).sum()))(x)
+        np.testing.assert_allclose(slope, theirs.grad.numpy(), **STRICT)
+
+
+def test_systems_by_triangles_of_before() -> None:
+    torch = pytest.importorskip("torch")
+    factors, theirs = linalg.lu_factor(SQUARE), torch.linalg.lu_factor(torch.tensor(SQUARE))
+    for left in (True, False):
+        for adjoint in (True, False):
+            right = np.broadcast_to(RIGHT if left else RIGHT.T, (3, *(RIGHT if left else RIGHT.T).shape)).copy()
+            settings = {"left": left, "adjoint": adjoint}
+            wanted = torch.linalg.lu_solve(*theirs, torch.tensor(right), **settings).numpy()
+            np.testing.assert_allclose(linalg.lu_solve(*factors, right[0], **settings), wanted, **STRICT)
+    x, y = tenon.tensor(SQUARE, requires_grad=True), torch.tensor(SQUARE, requires_grad=True)
+    linalg.lu_solve(linalg.lu_factor(x), RIGHT[:, 0]).sin().sum().backward()
+    torch.linalg.solve(y, torch.tensor(RIGHT[:, 0])).sin().sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy(), **STRICT)
+    assert tenon.vmap(linalg.lu_factor)(SQUARE.astype(np.float16)).LU.dtype == np.float16
+    for call, message in (
+        (lambda: linalg.lu_factor(SQUARE, pivot=False), r"^lu_factor: pivot is False"),
+        (
+            lambda: linalg.lu_solve(SQUARE, np.array([1, 2]), RIGHT),
+            r"^lu_solve: lu has shape \(3, 4, 4\) and pivots \(2",
+        ),
+        (lambda: linalg.lu_solve(*factors, RIGHT.T), r"^lu_solve: lu has shape \(3, 4, 4\) and b \(2, 4\)"),
+        (lambda: linalg.matrix_exp(TALL), r"^matrix_exp: x has shape \(2, 5, 3\) where \(..., n, n\) is needed"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+@pytest.mark.parametrize("scale", [0.1, 4.0])
+def test_exponentials_of_matrices(scale: float) -> None:
+    torch = pytest.importorskip("torch")
+    given = (SQUARE - 4 * np.eye(4)) * scale
+    weight = RANDOM.normal(size=given.shape)
+    x = torch.tensor(given, requires_grad=True)
+    wanted = torch.linalg.matrix_exp(x)
+    (wanted * torch.tensor(weight)).sum().backward()
+    for dtype, rtol in ((np.float64, 1e-12), (np.float32, 2e-5 * scale)):
+        found = linalg.matrix_exp(given.astype(dtype))
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, wanted.detach().numpy(), atol=rtol * np.abs(wanted.detach().numpy()).max())
+    slope = tenon.grad(lambda x: (linalg.matrix_exp(x) * weight).sum())(given)
+    np.testing.assert_allclose(slope, x.grad.numpy(), rtol=1e-9, atol=1e-9 * np.abs(slope).max())
+    np.testing.assert_array_equal(linalg.matrix_exp(np.zeros((2, 0, 0))), np.zeros((2, 0, 0)))

@@ -15,7 +15,7 @@ from tenon.dialects.definition.scalar import convert, polynomial
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families import UnaryOp
+from tenon.dialects.families import BinaryOp, UnaryOp
 from tenon.dialects.ops.elementwise import special_coefficients as coefficients
 from tenon.dialects.ops.elementwise.special import of_half_turns
 from tenon.dialects.types.shapes import InferenceError
@@ -118,6 +118,7 @@ class DigammaOp(UnaryOp):
 
     name = "tenon.digamma"
     AUTOCAST = "full"
+    ALIASES: ClassVar[tuple[str, ...]] = ("psi",)
 
     @staticmethod
     def scalar(x: Value) -> Value:
@@ -189,6 +190,41 @@ class PolygammaOp(UnaryOp):
         return convert(ops.select(wide < 0.0, reflected, positive), x.type)
 
     vjp = staticmethod(lambda g, out, x, *, order: g * ops.polygamma(x, order=order + 1))
+
+
+@tensor_op
+class ZetaOp(BinaryOp):
+    """The zeta function of Hurwitz: the sum over all k from 0 on of (`y` + k) to the power of -`x`; with a `y` of 1,
+    that of Riemann. inf at 1 and for whole `y` up to 0, NaN for `x` below 1 and for other negative `y`.
+
+    Computed in f64 by Euler and Maclaurin's formula; the result of narrower operands is rounded once.
+
+    >>> tenon.zeta(np.array([2.0, 3.0]), 1.0)
+    """
+
+    name = "tenon.zeta"
+    AUTOCAST = "full"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"q": "y"}
+
+    @staticmethod
+    def scalar(x: Value, y: Value) -> Value:
+        exponent, wide = ops.cast(x, dtype=f64), ops.cast(y, dtype=f64)
+        start = ops.select(wide > 0.0, wide, 1.0)
+        total = start ** (-exponent)
+        for k in range(1, 12):
+            total = total + (start + float(k)) ** (-exponent)
+        edge = start + 12.0
+        power = edge ** (-exponent)
+        total = total + power * edge / (exponent - 1.0) + 0.5 * power
+        inverse, rising = 1.0 / edge, exponent * power
+        for k, bernoulli in enumerate(_BERNOULLI, 1):
+            rising = rising * inverse
+            total = total + (bernoulli / numbers.factorial(2 * k)) * rising
+            rising = rising * inverse * (exponent + float(2 * k - 1)) * (exponent + float(2 * k))
+        total = ops.select(exponent == numbers.inf, ops.select(start > 1.0, 0.0, start ** (-exponent)), total)
+        total = ops.select(wide > 0.0, total, ops.select(ops.round(wide) == wide, numbers.inf, numbers.nan))
+        total = ops.select(exponent > 1.0, total, ops.select(exponent == 1.0, numbers.inf, numbers.nan))
+        return ops.cast(total, dtype=x.element_type)
 
 
 def _whole_power(x: Value, exponent: int) -> Value:

@@ -13,7 +13,7 @@ import ml_dtypes
 from xdsl.dialects import math
 from xdsl.irdl import operand_def, result_def
 
-from tenon.dialects.definition.scalar import ScalarForms, emit_scalar, polynomial
+from tenon.dialects.definition.scalar import ScalarForms, convert, emit_scalar, polynomial
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
@@ -72,6 +72,98 @@ class NdtrOp(UnaryOp):
         return ops.select(x < 0.0, tail, 1.0 - tail)
 
     vjp = staticmethod(lambda g, out, x: g * numbers.sqrt(0.5 / numbers.pi) * ops.exp(-0.5 * x * x))
+
+
+_ASYMPTOTIC = (162.421875, -29.53125, 6.5625, -1.875, 0.75, -0.5, 1.0)
+
+
+def _scaled_error_tail(z: Value) -> Value:
+    """exp(z^2) erfc(z) for an f64 z that is not negative."""
+    near = ops.minimum(z, 30.0)
+    t = 2.0 / (2.0 + near)
+    far = 1.0 / ops.maximum(z, 30.0)
+    square = far * far
+    series = (numbers.sqrt(1 / numbers.pi) * far) * polynomial(square, _ASYMPTOTIC)
+    return ops.select(z > 30.0, series, t * polynomial(2.0 * t - 1.0, coefficients.SCALED_ERFC))
+
+
+@tensor_op
+class ErfcxOp(UnaryOp):
+    """exp(`x`^2) times the complementary error function of `x`, which does not vanish for large `x`.
+
+    Computed in f64; the result of a narrower operand is rounded once.
+
+    >>> tenon.erfcx(np.array([0.0, 1.0, 100.0, -1.0]))
+    """
+
+    name = "tenon.erfcx"
+    AUTOCAST = "full"
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        wide = convert(x, f64)
+        tail = _scaled_error_tail(abs(wide))
+        return convert(ops.select(wide < 0.0, 2.0 * ops.exp(wide * wide) - tail, tail), x.type)
+
+    vjp = staticmethod(lambda g, out, x: g * (2.0 * x * out - 2.0 / numbers.sqrt(numbers.pi)))
+
+
+@tensor_op
+class LogNdtrOp(UnaryOp):
+    """The logarithm of the probability that a standard normal variable is below `x`, exact where that is 0 or 1 as a
+    float, too.
+
+    Computed in f64; the result of a narrower operand is rounded once.
+
+    >>> tenon.log_ndtr(np.array([0.0, -100.0, 9.0]))
+    """
+
+    name = "tenon.log_ndtr"
+    AUTOCAST = "full"
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        wide = convert(x, f64)
+        above = ops.log1p(-normal_tail(ops.maximum(wide, 0.0)))
+        size = ops.maximum(-wide, 0.0)
+        below = ops.log(0.5 * _scaled_error_tail(_SQRT_HALF * size)) - 0.5 * size * size
+        return convert(ops.select(wide < 0.0, ops.select(size == numbers.inf, wide, below), above), x.type)
+
+    vjp = staticmethod(lambda g, out, x: g * ops.exp(-0.5 * x * x - out) * numbers.sqrt(0.5 / numbers.pi))
+
+
+@tensor_op
+class NdtriOp(UnaryOp):
+    """The number that a standard normal variable is below with probability `x`: infinite at 0 and 1, NaN outside of
+    [0, 1].
+
+    By the functions of `erfcinv`, exact for small `x`.
+
+    >>> tenon.ndtri(np.array([0.5, 0.975, 1e-30, 1.0]))
+    """
+
+    name = "tenon.ndtri"
+    AUTOCAST = "full"
+    scalar = staticmethod(lambda x: -numbers.sqrt(2.0) * ErfcinvOp.scalar(2.0 * x))
+    vjp = staticmethod(lambda g, out, x: g * numbers.sqrt(2.0 * numbers.pi) * ops.exp(0.5 * out * out))
+
+
+@tensor_op
+class EntrOp(UnaryOp):
+    """-`x` log(`x`), which is 0 at 0; -inf below.
+
+    >>> tenon.entr(np.array([0.0, 0.5, 1.0, -1.0]))
+    """
+
+    name = "tenon.entr"
+    AUTOCAST = "full"
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        inside = ops.select(x == 0.0, 1.0, x)
+        return ops.select(x < 0.0, -numbers.inf, -x * ops.log(inside))
+
+    vjp = staticmethod(lambda g, out, x: g * (-ops.log(x) - 1.0))
 
 
 @tensor_op

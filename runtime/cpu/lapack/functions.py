@@ -17,6 +17,7 @@ def lapack_functions(bits: int, integer_bits: int) -> Stacks:
     _triangles(code)
     _cholesky(code)
     _determinants(code)
+    _elimination(code)
     _spectral(code)
     _singular(code)
     _orthogonal(code)
@@ -109,6 +110,33 @@ def _determinants(code: Stacks) -> None:
         return 0
 
     code.stacked("slogdet", ("n",), _square, lambda n: (1, 1), lambda n: n * (n + 1), determinant, small.slogdet)
+
+
+def _elimination(code: Stacks) -> None:
+    def factor(room: Value, x: Value, lu: Value, rows: Value, order: Value, m: Value, n: Value) -> Operand:
+        k = code.select(m < n, m, n)
+        matrix, pivots = room.at(k), room.to(pointer(code.integer))
+        code.turned(matrix, x, m, n)
+        code.lapack("getrf", m, n, matrix, m, room)  # which goes on where a pivot is 0
+        code.turned(lu, matrix, n, m)
+        with code.each(m) as i:
+            order[i] = i.to(F64)
+        with code.each(k) as i:
+            place = pivots[i].to(I64)
+            rows[i] = place.to(F64)
+            kept, taken = order[i].to(F64), order[place - 1].to(F64)
+            order[place - 1] = kept
+            order[i] = taken
+        return 0
+
+    code.stacked(
+        "lu",
+        ("m", "n"),
+        lambda m, n: (m * n,),
+        lambda m, n: (m * n, code.select(m < n, m, n), m),
+        lambda m, n: m * n + code.select(m < n, m, n),
+        factor,
+    )
 
 
 def _spectral(code: Stacks) -> None:
