@@ -41,7 +41,7 @@ def grad(
     results = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
     wanted = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     seeds = (grad_outputs,) if grad_outputs is not None and isinstance(outputs, Tensor) else grad_outputs
-    sources = [x._source for x in wanted]
+    sources = [None if x._source is None else x._source.first for x in wanted]
     for position, source in enumerate(sources):
         if source is None:
             raise RuntimeError(f"grad: input {position} requires no gradient")

@@ -141,7 +141,7 @@ class Graph:
             assert source.node is not None
             return self._of_results[source.node][source.index]
         if source not in self._of_ends:
-            if self._wanted is None or source in self._wanted:
+            if self._wanted is None or source in self._wanted or source.first in self._wanted:
                 self.ends.append(source)
             self._of_ends[source] = self._add(source.type, None, None)
         return self._of_ends[source]

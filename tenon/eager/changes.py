@@ -18,7 +18,7 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.support.plain_arrays import copied, put
 from tenon.eager.modes import TRACING, run_waiting
 from tenon.eager.recording import Stored, as_operands, call_of, note, record, wants_gradient
-from tenon.eager.tape import Array, Call, Leaf, Operand
+from tenon.eager.tape import RENEWED, Array, Call, Leaf, Operand
 from tenon.eager.views import View
 
 
@@ -212,7 +212,8 @@ def _renew(tensor: Stored) -> None:
     if isinstance(source, Leaf):
         tensor._source = source.renewed()
     else:
-        record(_cast_call(source.dtype), [_overwritten(tensor)], (tensor,))
+        call = call_of(RENEWED, (RENEWED, source.dtype), lambda values: (ops.identity(values[0]),))
+        record(call, [_overwritten(tensor)], (tensor,))
 
 
 def sharing(tensor: Stored) -> list[Any]:

@@ -10,14 +10,46 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from tenon.dialects.definition.value import TracedValueError, Value
+from tenon.dialects.support.user_place import user_place
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import MODE, no_grad
 from tenon.eager.recording import Stored
-from tenon.eager.tape import Array, Call, Node, PythonNode, Saved, Source, not_replayed
+from tenon.eager.tape import NUMBERS, Array, Call, Node, Result, Saved, Source, not_replayed
 from tenon.runtime.call.layout import PER_OPERAND, PER_RESULT
 from tenon.runtime.cuda.arrays import brought, place_of
 
 _SEVERAL = (tuple, list)
+
+
+class PythonNode(Node):
+    """A call whose gradient Python finds (`Call.pull_back`). To native code, which walks tapes and knows classes, what
+    it gave is an end."""
+
+    __slots__ = ("held",)
+    held: Any
+
+    def __init__(self, call: Call, operands: Sequence[Any], results: Sequence[Any], held: Any) -> None:
+        """`operands` and `results` have the words of each, one after the other, with types in place of elements; what
+        the gradient needs is `held`."""
+        self.call = call
+        self.operands = tuple(operands)
+        self.results = tuple(results)
+        self.is_released = self.hooks_of = None
+        self.number = next(NUMBERS)
+        self.code, self.instruction = user_place() or (None, None)
+        self.held = held
+
+    def release(self) -> None:
+        self.is_released, self.held = True, None
+
+    def source(self, index: int) -> Source:
+        return self if index == 0 else PythonResult(self, index)
+
+
+class PythonResult(Result):
+    """The source of another result of such a call than its first."""
+
+    __slots__ = ()
 
 
 class _Kept(Saved):

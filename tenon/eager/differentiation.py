@@ -28,8 +28,8 @@ def differentiate(
     recorded: bool = False,
     captured: bool = False,
 ) -> dict[Source, Any]:
-    """The gradients of `outputs` with respect to leaves, or what is `wanted`, as tensors; before or after hooks, if
-    `captured`, as `gradients_of` says."""
+    """The gradients of `outputs` with respect to leaves, or what is `wanted`, as tensors, by the `first` source of
+    each; before or after hooks, if `captured`, as `gradients_of` says."""
     roots: list[Source] = []
     for output in outputs:
         if output._source is None:

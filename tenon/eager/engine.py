@@ -39,8 +39,8 @@ def gradients_of(
     by_calls: bool = False,
     captured: bool = False,
 ) -> dict[Source, G]:
-    """The gradients with respect to leaves, or to what is `wanted`, after their hooks; before these where they go on to
-    others that are wanted, if `captured`; `by_calls`, by a program for each call.
+    """The gradients with respect to leaves, or to what is `wanted`, by the `first` source of each, after their hooks;
+    before these where they go on to others that are wanted, if `captured`; `by_calls`, by a program for each call.
 
     Unless they are to be retained, the arrays of the calls on the way are let go; if there is an error, they are not.
     """
@@ -61,7 +61,7 @@ def gradients_of(
     def collect(found: Iterable[tuple[Source, G | None]]) -> None:
         for end, gradient in found:
             if gradient is not None:
-                known = pending.get(end)
+                known = pending.get(end := _whole(end))
                 pending[end] = gradient if known is None else how.add(known, gradient)
 
     def go_on(starts: Sequence[Source], given: Sequence[G]) -> None:
@@ -89,6 +89,11 @@ def gradients_of(
     if wanted is None:
         return {source: gradient for source, gradient in passed.items() if source.node is None}
     return {source: gradient for source, gradient in passed.items() if source in wanted}
+
+
+def _whole(source: Source) -> Source:
+    """The source itself, or of a leaf the one that stands for all values that the tensor had."""
+    return source if source.node is not None else source.first
 
 
 def _found_by_python(
@@ -146,7 +151,7 @@ def _leading_to(wanted: Set[Source], nodes: set[Node]) -> set[Node]:
     """Those of the calls that depend on what is wanted."""
     leading: set[Node] = set()
     for node in sorted(nodes, key=lambda node: node.number):  # a call comes after those that it depends on
-        if any(s is not None and (s in wanted or s.node in leading) for s in node.sources):
+        if any(s is not None and (_whole(s) in wanted or s.node in leading) for s in node.sources):
             leading.add(node)
     return leading
 
@@ -160,7 +165,7 @@ def _on_the_way(roots: Sequence[Source]) -> tuple[set[Node], set[Source]]:
     while pending:
         source = pending.pop()
         if source.has_hooks:
-            hooked.add(source)
+            hooked.add(_whole(source))
         if source.node is None:
             continue
         is_cut = source.node.call.pull_back is not None
@@ -171,7 +176,7 @@ def _on_the_way(roots: Sequence[Source]) -> tuple[set[Node], set[Source]]:
             operands = [operand for operand in source.node.sources if operand is not None]
             pending += operands
             if is_cut:
-                hooked.update(operands)
+                hooked.update(map(_whole, operands))
     return nodes, hooked
 
 

@@ -46,7 +46,7 @@ class Familiar(Parts):
     def grad_fn(self) -> Any:
         """The recorded call that the tensor was computed by; `None` for one that was not, or is not recorded."""
         source = self._source
-        return None if source is None else source.node
+        return None if source is None else source.first.node
 
     def type(self, dtype: Any) -> Any:
         """The elements converted to `dtype`."""
@@ -70,14 +70,14 @@ class Familiar(Parts):
         """
         if self._source is None:
             raise RuntimeError("a hook is registered on a tensor that requires no gradient")
-        return Handle(self._source, hook)
+        return Handle(self._source.first, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> Handle:
         """Have `hook` called with this tensor, a leaf, whenever `backward` has added a gradient to `grad`."""
         if self._source is None or not self.is_leaf:
             what = "a tensor that requires no gradient" if self._source is None else "one that was computed"
             raise RuntimeError(f"a hook after the accumulation of a gradient is registered on {what}")
-        return Handle.after(self._source, hook)
+        return Handle.after(self._source.first, hook)
 
     def retain_grad(self) -> None:
         """Have `backward` keep the gradient of this tensor in `grad` even though it was computed."""
@@ -91,7 +91,7 @@ class Familiar(Parts):
                 if tensor is not None:
                     tensor._grad = gradient if tensor._grad is None else tensor._grad + gradient
 
-            self._keeps_grad = Handle.keeping(self._source, keep)
+            self._keeps_grad = Handle.keeping(self._source.first, keep)
 
     # --- in place ---------------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ class GradManager:
             sources: dict[Source, tuple[Tensor, list[Callback]]] = {}
             for tensor, callbacks in self._attached.values():
                 if tensor._source is not None:
-                    sources[tensor._source] = tensor, callbacks
+                    sources[tensor._source.first] = tensor, callbacks
             found = differentiate(outputs, seeds, frozenset(sources))
             made: list[tuple[Tensor, Any]] = []
             for source, gradient in found.items():

@@ -120,12 +120,25 @@ def backward_of_known(
         return found
     known, nodes, leaves = found
     made = _gradients(known, nodes, leaves, seed)
-    if any(leaf.has_hooks for leaf, _ in made):
+    has_hooks = any(leaf.has_hooks for leaf, _ in made)
+    if wanted is not None or has_hooks:
+        made = _joined(made)
+    if has_hooks:
         with no_grad():
             made = [(leaf, hooked(leaf, gradient)) for leaf, gradient in made]
     if not retain:
         _release(known, nodes)
     return made
+
+
+def _joined(made: list[tuple[Leaf, Any]]) -> list[tuple[Leaf, Any]]:
+    """The gradients of leaves, those of several values of one tensor added up."""
+    found: dict[Leaf, Any] = {}
+    with no_grad():
+        for leaf, gradient in made:
+            known = found.get(leaf.first)
+            found[leaf.first] = gradient if known is None else known + gradient
+    return [*found.items()]
 
 
 def _through_python(
@@ -145,7 +158,9 @@ def _through_python(
     def collect(ends: Iterable[tuple[Any, Any]]) -> None:
         for end, gradient in ends:
             if end is not None and gradient is not None:
-                into: dict[Any, Any] = of_leaves if type(end) is Leaf else pending
+                into: dict[Any, Any] = pending
+                if type(end) is Leaf:
+                    into, end = of_leaves, end.first
                 before = into.get(end)
                 into[end] = gradient if before is None else before + gradient
 
@@ -243,7 +258,7 @@ def _found(
     if wanted is not None:
         if any(type(source) is not Leaf for source in wanted):
             return None
-        key = key, tuple([leaf in wanted for leaf in leaves])
+        key = key, tuple([leaf.first in wanted for leaf in leaves])
     is_long = len(nodes) >= _LONG and not checks_gradients()
     if (
         is_long

@@ -103,6 +103,12 @@ class Source:
         raise NotImplementedError
 
     @property
+    def first(self) -> Source:
+        """What gradients of its tensor are with respect to: the source that the tensor had before it was changed in
+        ways that are not recorded, which change its value and not where that came from."""
+        raise NotImplementedError
+
+    @property
     def type(self) -> Type:
         """Dtype and shape."""
         raise NotImplementedError
@@ -119,7 +125,7 @@ class Source:
 class Leaf(Source):
     """The value of a tensor that no call gave, which `tensor` leads to."""
 
-    __slots__ = ("_hooks", "_type", "tensor")
+    __slots__ = ("_first", "_hooks", "_type", "tensor")
     node = None
     index = 0
 
@@ -127,6 +133,11 @@ class Leaf(Source):
         self._type = type_
         self.tensor = tensor
         self._hooks: dict[int, Callable[[Any], Any]] | None = None
+        self._first: Leaf | None = None
+
+    @property
+    def first(self) -> Leaf:
+        return self if self._first is None else self._first
 
     @property
     def hooks(self) -> dict[int, Callable[[Any], Any]]:
@@ -143,9 +154,10 @@ class Leaf(Source):
         return self._type
 
     def renewed(self, type_: Type | None = None) -> Leaf:
-        """The source of other elements of the tensor, of another type where one is given, with the same hooks."""
+        """The source of other elements of the tensor, with the same hooks; of another type where one is given."""
         made = Leaf(self._type if type_ is None else type_, self.tensor)
-        made._hooks = self._hooks
+        made._hooks = self.hooks  # those that are registered later as well
+        made._first = self.first if type_ is None else None
         return made
 
 
@@ -199,11 +211,22 @@ class Call:
         self.needed[types] = needed
 
 
+RENEWED = "renewed"
+"""The name of the calls that stand for changes that are not recorded."""
+
+
 class _OfNode(Source):
     """The value of a result of a call."""
 
     __slots__ = ()
     node: Node  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    @property
+    def first(self) -> Source:
+        source: Source = self
+        while source.node is not None and source.node.name == RENEWED:
+            source = source.node.operands[0]
+        return source
 
     @property
     def hooks(self) -> dict[int, Callable[[Any], Any]]:
@@ -334,37 +357,6 @@ class DeviceNode(Node):
     @property
     def arrays(self) -> tuple[type, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return np.ndarray, sys.modules["cupy"].ndarray
-
-
-class PythonNode(Node):
-    """A call whose gradient Python finds (`Call.pull_back`). To native code, which walks tapes and knows classes, what
-    it gave is an end."""
-
-    __slots__ = ("held",)
-    held: Any
-
-    def __init__(self, call: Call, operands: Sequence[Any], results: Sequence[Any], held: Any) -> None:
-        """`operands` and `results` have the words of each, one after the other, with types in place of elements; what
-        the gradient needs is `held`."""
-        self.call = call
-        self.operands = tuple(operands)
-        self.results = tuple(results)
-        self.is_released = self.hooks_of = None
-        self.number = next(NUMBERS)
-        self.code, self.instruction = user_place() or (None, None)
-        self.held = held
-
-    def release(self) -> None:
-        self.is_released, self.held = True, None
-
-    def source(self, index: int) -> Source:
-        return self if index == 0 else PythonResult(self, index)
-
-
-class PythonResult(Result):
-    """The source of another result of such a call than its first."""
-
-    __slots__ = ()
 
 
 def not_replayed(values: Sequence[Any]) -> Any:

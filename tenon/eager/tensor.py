@@ -261,10 +261,11 @@ def backward_of(
     for position, tensor in enumerate(wanted):
         if not isinstance(tensor, Tensor) or tensor._source is None:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise RuntimeError(f"backward: inputs[{position}] is no tensor that requires a gradient")
-    sources = {tensor._source for tensor in wanted if tensor._source is not None}
-    found = differentiate(outputs, gradients, sources, retain=retain, recorded=recorded)
+    firsts = [tensor._source.first for tensor in wanted if tensor._source is not None]
+    found = differentiate(outputs, gradients, {*firsts}, retain=retain, recorded=recorded)
     # where `retain_grad` was called, its hook has kept the gradient
-    made = [(t, found[t._source]) for t in wanted if t._keeps_grad is None and t._source in found]
+    pairs = zip(wanted, firsts, strict=True)
+    made = [(tensor, found[first]) for tensor, first in pairs if tensor._keeps_grad is None and first in found]
     give_gradients([(t, new if t.grad is None else t.grad + new) for t, new in made])
 
 

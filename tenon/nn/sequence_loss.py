@@ -3,6 +3,7 @@ unsegmented sequence data with recurrent neural networks", ICML 2006."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,39 @@ def ctc_losses(
     log_probs: Array, targets: Array, input_lengths: Any, target_lengths: Any, blank: int
 ) -> tuple[Array, Array]:
     """The loss of each sample (N,), and the lengths of the labels, for log-probabilities (T, N, C)."""
-    batch = log_probs.shape[1]
-    inputs, lengths = (_lengths(given, batch) for given in (input_lengths, target_lengths))
+    steps, batch, classes = log_probs.shape
+    if not 0 <= blank < classes:
+        raise ValueError(f"CTCLoss: blank is {blank}, none of the {classes} classes")
+    inputs = _lengths("input_lengths", input_lengths, batch, steps)
+    is_padded = len(targets.shape) == 2 or batch == 1
+    lengths = _lengths("target_lengths", target_lengths, batch, targets.shape[-1] if is_padded else None)
+    if not is_padded and isinstance(lengths, np.ndarray) and int(lengths.sum()) != targets.shape[0]:
+        raise ValueError(
+            f"CTCLoss: there are {targets.shape[0]} targets, and target_lengths add up to {int(lengths.sum())}"
+        )
     return _losses(log_probs, _padded(targets, lengths, batch), inputs, lengths, blank), lengths
 
 
-def _lengths(given: Any, batch: int) -> Any:
-    if isinstance(given, tenon.Value):
-        return tenon.cast(tenon.reshape(given, shape=(batch,)), dtype="i32")
-    lengths = host_array(np.asarray(given) if isinstance(given, int | tuple | list) else given)
+def _lengths(name: str, given: Any, batch: int, most: int | None) -> Any:
+    """A length for each sample. Raises for another number of them, for what is no integer, and, where they are known,
+    for one that is negative or more than `most`."""
+    is_traced = isinstance(given, tenon.Value)
+    lengths: Any = (
+        given if is_traced else host_array(np.asarray(given) if isinstance(given, int | tuple | list) else given)
+    )
+    if np.dtype(lengths.dtype).kind not in "iu":
+        raise TypeError(f"CTCLoss: {name} has dtype {lengths.dtype} where integers are needed")
+    if math.prod(lengths.shape) != batch:
+        raise ValueError(f"CTCLoss: {name} has shape {tuple(lengths.shape)}, and there are {batch} samples")
+    if is_traced:
+        return tenon.cast(tenon.reshape(lengths, shape=(batch,)), dtype="i32")
+    least, greatest = int(lengths.min(initial=0)), int(lengths.max(initial=0))
+    if least < 0 or (most is not None and greatest > most):
+        raise ValueError(
+            f"CTCLoss: {name} has {least if least < 0 else greatest} where a length of 0 to {most} is needed"
+            if most is not None
+            else f"CTCLoss: {name} has {least}, and lengths are 0 or more"
+        )
     return lengths.astype(np.int32).reshape(batch)
 
 

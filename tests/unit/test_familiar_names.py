@@ -132,6 +132,11 @@ def test_what_is_scattered_by_a_mask_has_to_suffice() -> None:
         x.masked_scatter(mask, np.array([1, 2]))
 
 
+def read_as(inputs: Any, lengths: Any, targets: Any = ((1, 2, 3), (1, 2, 3)), **settings: Any) -> Any:
+    given = np.zeros((5, 2, 4))
+    return tenon.nn.functional.ctc_loss(given, np.array(targets), inputs, np.array(lengths), **settings)
+
+
 def test_errors_say_what_is_needed() -> None:
     for call, message in (
         (lambda: tenon.rot90(X, 1, (0, 0)), r"^rot90: dims is \(0, 0\) where two axes are needed"),
@@ -140,6 +145,18 @@ def test_errors_say_what_is_needed() -> None:
         (lambda: linalg.norm(V, "fro"), r"^norm: ord is 'fro' where the order of a norm of vectors"),
         (lambda: tenon.nn.functional.affine_grid(THETA, (2, 3, 4)), r"^affine_grid: theta has shape \(2, 2, 3\)"),
         (lambda: tenon.nn.functional.grid_sample(IMAGE, IMAGE, "cubic"), r"^grid_sample: mode is 'cubic', none of"),
+        (lambda: tenon.cdist(X, THREE), r"^cdist: x has shape \(4, 5\) and y \(5, 3\) where \(..., m, k\) and"),
+        (lambda: tenon.cdist(V, X), r"^cdist: x has shape \(4,\) and y \(4, 5\) where"),
+        (lambda: tenon.cdist(B, np.ones((3, 1, 4))), r"^cdist: x has shape \(2, 3, 4\) and y .* do not broadcast"),
+        (lambda: read_as((6, 5), (3, 2)), r"^CTCLoss: input_lengths has 6 where a length of 0 to 5 is needed"),
+        (lambda: read_as((5, 5), (4, 2)), r"^CTCLoss: target_lengths has 4 where a length of 0 to 3 is needed"),
+        (lambda: read_as((5, -1), (3, 2)), r"^CTCLoss: input_lengths has -1 where a length of 0 to 5 is needed"),
+        (lambda: read_as((5,), (3, 2)), r"^CTCLoss: input_lengths has shape \(1,\), and there are 2 samples"),
+        (
+            lambda: read_as((5, 5), (3, 2), [1, 2, 3, 1]),
+            r"^CTCLoss: there are 4 targets, and target_lengths add up to 5",
+        ),
+        (lambda: read_as((5, 5), (3, 2), blank=7), r"^CTCLoss: blank is 7, none of the 4 classes"),
     ):
         with pytest.raises(ValueError, match=message):
             call()

@@ -376,3 +376,46 @@ def test_grad_manager_takes_hooks_on_what_is_computed() -> None:
         h.register_hook(lambda gradient: gradient * 10)
         manager.backward((h * h).sum())
     assert w.grad.tolist() == [80.0, 160.0]
+
+
+def unrecorded(library: Any, log: Log, is_leaf: bool, *, asked: Callable[..., Any], hooked: str) -> Any:
+    """What is found with respect to a tensor that is changed without a record between two uses of it."""
+    x = leaf(library)
+    h = x if is_leaf else x * 3
+    if hooked == "before":
+        h.register_hook(noted(log, "h", 10))
+    k = (h * library.tensor([1.0, 3.0]).to(library.float64)).sum()
+    with library.no_grad():
+        h.mul_(2)
+    with library.no_grad():
+        h.add_(1)
+    if hooked == "after":
+        h.register_hook(noted(log, "h", 10))
+    y = (h * library.tensor([5.0, 7.0]).to(library.float64)).sum()
+    return asked(library, x, h, k, y)
+
+
+def by_grad(library: Any, x: Any, h: Any, k: Any, y: Any) -> Any:
+    found = [library.autograd.grad(of, h, retain_graph=True)[0] for of in (k, y, k + y)]
+    return *found, *library.autograd.grad(k + y, (h, x), allow_unused=True)
+
+
+def by_backward(library: Any, x: Any, h: Any, k: Any, y: Any) -> Any:
+    h.retain_grad()
+    (k + y).backward()
+    return h.grad, x.grad
+
+
+def by_inputs(library: Any, x: Any, h: Any, k: Any, y: Any) -> Any:
+    k.backward(inputs=[h], retain_graph=True)
+    (y + k).backward(inputs=[h])
+    return h.grad
+
+
+@pytest.mark.parametrize("is_leaf", [False, True])
+@pytest.mark.parametrize("hooked", ["never", "before", "after"])
+@pytest.mark.parametrize("asked", [by_grad, by_backward, by_inputs])
+def test_a_tensor_that_is_changed_without_a_record_stays_the_same_to_gradients(
+    is_leaf: bool, hooked: str, asked: Callable[..., Any]
+) -> None:
+    compare(lambda library, log: unrecorded(library, log, is_leaf, asked=asked, hooked=hooked))

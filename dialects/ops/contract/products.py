@@ -13,7 +13,7 @@ from tenon.dialects.definition.one_program import one_program_of_large, one_prog
 from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
-from tenon.dialects.types.shapes import normalize_axis
+from tenon.dialects.types.shapes import InferenceError, broadcast, normalize_axis
 
 
 def _of_rank(function: str, name: str, x: Any, rank: int) -> Any:
@@ -171,6 +171,15 @@ def cdist(x: Any, y: Any, p: float = 2.0, compute_mode: str | None = None) -> An
     x, y = floating(x), floating(y)
     if p < 0:
         raise ValueError(f"cdist: p is {p} where 0 or more is needed")
+    if min(x.ndim, y.ndim) < 2 or x.shape[-1] != y.shape[-1]:
+        shapes = f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}"
+        raise ValueError(f"cdist: {shapes} where (..., m, k) and (..., n, k) is needed")
+    try:
+        broadcast([("x", x.shape[:-2]), ("y", y.shape[:-2])])
+    except InferenceError:
+        raise ValueError(
+            f"cdist: x has shape {tuple(x.shape)} and y {tuple(y.shape)}, whose stacks do not broadcast"
+        ) from None
     return ops.norm(ops.subtract(ops.expand_dims(x, axis=-2), ops.expand_dims(y, axis=-3)), p=p, axis=-1)
 
 
