@@ -169,7 +169,10 @@ _RENAMED = {
     "float": ("tenon.arrays.dtypes", "float32"),
     "int": ("tenon.arrays.dtypes", "int32"),
 }
-_MODULES = ("autograd", "cuda", "data", "debug", "func", "linalg", "nn", "onnx", "optim", "quantization", "saving", "testing")
+_MODULES = (
+    *("autograd", "cuda", "data", "debug", "func", "linalg", "nn", "onnx", "optim", "quantization", "saving"),
+    "testing",
+)
 _OWN_IMPORTS = ("Any", "annotations", "builtins", "gc", "import_module")
 # What finds an op by its name, once the runtime is there, and the names that were found.
 _FINDER: list[Any] = []

@@ -154,6 +154,8 @@ import tenon.data as _data
 data = _data
 import tenon.debug as _debug
 debug = _debug
+import tenon.func as _func
+func = _func
 import tenon.linalg as _linalg
 linalg = _linalg
 import tenon.nn as _nn

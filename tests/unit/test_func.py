@@ -44,9 +44,7 @@ def of_examples(library: Any, own: Any, model: Any) -> list[Any]:
 def test_gradients_of_single_examples_and_an_ensemble() -> None:
     theirs, own = network(torch.nn), network(nn)
     own.load_state_dict(theirs.state_dict())
-    for found, expected in zip(
-        of_examples(tenon, func, own), of_examples(torch, torch.func, theirs), strict=True
-    ):
+    for found, expected in zip(of_examples(tenon, func, own), of_examples(torch, torch.func, theirs), strict=True):
         np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-6)
 
 
