@@ -13,6 +13,7 @@ from sample import generator
 from xdsl.context import Context
 
 import tenon
+from tenon.dialects.ops.contract.fourier_plan import HALF, REAL
 from tenon.passes.simplify.decompose import DecomposePass
 from tenon.runtime.cpu import program
 
@@ -106,3 +107,10 @@ def test_rows_are_native_code_where_a_thread_does_one(is_serial: bool) -> None:
     module = tenon.jit(tenon.dft).trace(np.ones((512, 2), np.float32)).module
     DecomposePass(serial_rows=is_serial).apply(Context(), module)
     assert ("tenon.transform_rows" in str(module)) == is_serial
+
+
+@pytest.mark.parametrize(("n", "kind"), [(512, HALF), (441, REAL), (256, REAL)])
+def test_halves_of_real_rows_are_taken_of_the_whole_where_these_do_not_come_apart(n: int, kind: int) -> None:
+    module = tenon.jit(lambda x: tenon.dft(x, onesided=True)).trace(np.ones((n, 1), np.float32)).module
+    DecomposePass().apply(Context(), module)
+    assert f"kind = {kind}" in str(module)

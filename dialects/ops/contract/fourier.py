@@ -264,7 +264,7 @@ def _rows_along(given: Value, axis: int, n: int, inverse: bool, onesided: bool) 
     parts = given.shape[-1]
     forwards = HALF if onesided else REAL if parts == 1 else COMPLEX
     kind = forwards if not inverse else INVERSE_HALF if onesided else INVERSE
-    if (inverse and parts == 1) or (onesided and n % 2):
+    if inverse and parts == 1:
         return None
     if any(type(extent) is not int for extent in given.shape):
         return None
@@ -276,7 +276,10 @@ def _rows_along(given: Value, axis: int, n: int, inverse: bool, onesided: bool) 
     moved = moved_axis(given, axis, given.ndim - 2)
     *others, size, _ = moved.shape
     rows = ops.reshape(moved, shape=(prod(others), size, parts))
-    result = transformed_rows(rows, kind, n // 2 if onesided else n)
+    result = None if onesided and n % 2 else transformed_rows(rows, kind, n // 2 if onesided else n)
+    # where halves do not come apart, the whole may
+    if result is None and kind == HALF and (whole := transformed_rows(rows, REAL, n)) is not None:
+        result = ops.slice(whole, starts=(0, 0, 0), limits=(whole.shape[0], n // 2 + 1, 2))
     if result is None:
         return None
     return moved_axis(ops.reshape(result, shape=(*others, *result.shape[1:])), given.ndim - 2, axis)
