@@ -112,6 +112,8 @@ def convert(value: Value, target: Attribute) -> Value:
     source = value.type
     if source == target:
         return value
+    if value.is_tensor:  # where the body of an elementwise op is traced for its gradient
+        return ops.cast(value, dtype=target)
     if is_narrow(source):
         return convert(_widened(value), target)
     if is_narrow(target):

@@ -199,6 +199,11 @@ def _pull_back(op: Operation, cotangents: list[Value | None]) -> Iterable[tuple[
     else:
         with inserting(folding_literals()):
             again = as_tuple(op.scalar(*operands, **op.settings))
+        if any(isinstance(value, Value) and not value.is_tensor for value in again):
+            raise GradientError(
+                f"{op.name}: scalar makes a scalar of tensors, so that no gradient follows; write it with functions "
+                f"of tenon, or define vjp{at_line(op)}"
+            )
     flat = [Value(v) for v in dict.fromkeys(op.operands)]
     return zip([v.ssa for v in flat], gradients(again, cotangents, flat), strict=True)
 

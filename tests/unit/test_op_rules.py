@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import f32, f64
 
 import tenon
-from tenon import ANY_TENSOR, FLOAT_TENSOR, CompositeOp, IndexMapOp, operand_def, result_def, tensor_op
+from tenon import ANY_TENSOR, FLOAT_TENSOR, CompositeOp, IndexMapOp, UnaryOp, operand_def, result_def, tensor_op
+from tenon.dialects.definition.scalar import convert
+from tenon.dialects.definition.value import Value, emit
 
 X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
 
@@ -118,3 +122,35 @@ def test_declared_results_are_kept_to() -> None:
 
     with pytest.raises(tenon.InferenceError, match=r"op_rules\.pair: 2 results \(.*\) are inferred where 1 are declar"):
         PairOp.apply(X)
+
+
+def test_bodies_that_convert_elements_have_gradients() -> None:
+    @tensor_op
+    class WideOp(UnaryOp):
+        """The square of `x`, computed in f64."""
+
+        name = "op_rules.wide"
+
+        @staticmethod
+        def scalar(x: Any) -> Any:
+            wide = convert(x, f64)
+            return convert(wide * wide, f32)
+
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(tenon.grad(lambda x: tenon.sum(WideOp.apply(x)))(x), 2 * x)
+
+
+def test_bodies_that_lose_what_is_a_tensor_have_no_gradient() -> None:
+    @tensor_op
+    class ScalarsOp(UnaryOp):
+        """The square of `x`, computed in f64 by an op of scalars."""
+
+        name = "op_rules.scalars"
+
+        @staticmethod
+        def scalar(x: Any) -> Any:
+            wide = Value(emit(arith.ExtFOp(x.ssa, f64)).results[0])
+            return convert(wide * wide, f32)
+
+    with pytest.raises(tenon.GradientError, match=r"op_rules\.scalars: scalar makes a scalar of tensors.*or define"):
+        tenon.grad(lambda x: tenon.sum(ScalarsOp.apply(x)))(np.ones(4, np.float32))
