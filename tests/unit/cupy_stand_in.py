@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from cuda_shim import GuardedMemory, ShimBackend, ShimError, build
+from cuda_shim import PLAIN_FLAGS, GuardedMemory, ShimBackend, ShimError, build
 from driver_stand_in import CUDADriverError, Function, RawKernel
 
 
@@ -403,7 +403,7 @@ def stand_in(machine: Machine) -> Any:
             self.backend = ShimBackend()
             self.backend.memory = machine.memory
             self.source = Path(path).read_text()
-            self.backend.library = build([self.source])
+            self.backend.library = build([self.source], flags=PLAIN_FLAGS)
 
         def get_function(self, name: str) -> RawKernel:
             return RawKernel(machine, self.backend, name, self.source)
