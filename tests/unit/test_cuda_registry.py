@@ -9,8 +9,9 @@ import re
 
 import numpy as np
 import pytest
-from cuda_shim import COMPILER, SCHEDULES, load_on_shim
+from cuda_shim import COMPILER, PLAIN_FLAGS, SCHEDULES, load_on_shim
 from samples import Sample, samples_of
+from seeds import drawn
 from xdsl.dialects.builtin import ModuleOp
 
 import tenon
@@ -22,6 +23,7 @@ from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import lower
 from tenon.passes.machine import GPU
 from tenon.runtime.cuda import nvrtc
+from tenon.runtime.knobs import knobs
 from tenon.runtime.lower import map_to_grid, new_context
 
 
@@ -39,20 +41,20 @@ OPS = [name for name in registry() if name.startswith("tenon.") and _is_on_cuda(
 
 
 MOST = 6
-"""How many samples of an op run under the shim; the device runs all of them."""
+"""How many samples of an op run under the shim, if not fewer are drawn; the device runs all of them."""
 
 
 def loops(sample: Sample) -> ModuleOp:
     """The sample as scalar loops."""
     traced = tenon.jit(lambda *arrays: sample.apply(arrays)).trace(*sample.arrays)
-    return lower(new_context(), traced.module.clone(), LoweringOptions(gpu=GPU))
+    return lower(new_context(), traced.module.clone(), LoweringOptions(gpu=GPU), verify=knobs.verify)
 
 
 @pytest.mark.skipif(COMPILER is None, reason="the host shim needs g++")
 @pytest.mark.parametrize("name", OPS)
 def test_shim_matches_oracle(name: str) -> None:
-    samples = samples_of(name, MOST)
-    executables = load_on_shim([loops(sample) for sample in samples])
+    samples, _ = drawn(samples_of(name, MOST), name)
+    executables = load_on_shim([loops(sample) for sample in samples], flags=PLAIN_FLAGS)
     for sample, executable in zip(samples, executables, strict=True):
         arrays = [np.array(array, order="C") for array in sample.arrays]
         for schedule in SCHEDULES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +24,15 @@ from tenon.tools.reference import pages, plotted
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 
 
+@cache
+def whole() -> dict[str, str]:
+    """The pages, made once: their examples are run for that."""
+    return pages()
+
+
 def test_pages_are_those_of_the_definitions() -> None:
     written = {path.name: path.read_text() for path in FOLDER.glob("*.md")}
-    made = pages()
+    made = whole()
     assert sorted(written) == sorted(made), "run `tenon docs docs/reference`"
     for name, text in made.items():
         assert written[name] == text, f"{name} is out of date; run `tenon docs docs/reference`"
@@ -49,7 +56,7 @@ def test_every_op_and_function_has_an_example(entry: Entry) -> None:
 
 
 def test_pages_have_every_op_and_function_once() -> None:
-    made = "\n".join(text for name, text in pages().items() if name != "index.md" and name not in api_pages())
+    made = "\n".join(text for name, text in whole().items() if name != "index.md" and name not in api_pages())
     headings = re.findall(r"^## `(\w+)`", made, flags=re.MULTILINE)
     assert sorted(headings) == sorted(entry.name for entry in OWN)
     assert {"matmul", "split", "eye", "einsum", "cond", "scan"} <= set(headings)
@@ -68,7 +75,7 @@ def test_what_is_public_has_a_page_and_a_docstring() -> None:
 
 def test_pages_are_markdown() -> None:
     """Tables have three columns, and stars of formulas are no emphasis."""
-    for name, text in pages().items():
+    for name, text in whole().items():
         prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
         for line in prose.splitlines():
             assert line.count("`") % 2 == 0 or line.startswith("Also"), f"{name}: {line}"
@@ -78,7 +85,7 @@ def test_pages_are_markdown() -> None:
 
 
 def test_examples_show_what_python_would() -> None:
-    text = pages()
+    text = whole()
     assert ">>> tenon.divide(np.array([7]), np.array([2]))\narray([3.5], dtype=float32)\n" in text["arithmetic.md"]
     assert "(array([1., 2.]), array([1, 3]))" in " ".join(text["sorting.md"].split())
     assert ">>> p = np.array([2, 0, 1])\n>>> tenon.invert_permutation(p)\narray([1, 2, 0])\n" in text["indexing.md"]

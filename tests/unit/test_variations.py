@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from samples import SAMPLES
+from seeds import drawn
 from variations import _subject
 
 HOOKS = str(Path(__file__).parents[1] / "conftest.py")
@@ -53,3 +54,14 @@ def test_a_share_of_the_variations_is_drawn(request: pytest.FixtureRequest, monk
     assert len(set.union(*found)) == len(items)
     monkeypatch.delenv(SHARE)
     assert chosen(request, items) == items
+
+
+def test_samples_are_drawn_within_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SHARE, "3")
+    monkeypatch.setenv(SEED, "0")
+    kept, left_out = drawn(range(100), "tenon.add")
+    assert kept[0] == 0
+    assert 20 < len(kept) < 50
+    assert sorted([*kept, *left_out]) == list(range(100))
+    monkeypatch.delenv(SHARE)
+    assert drawn(range(100), "tenon.add") == (list(range(100)), [])
