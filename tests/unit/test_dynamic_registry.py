@@ -55,6 +55,7 @@ FOR_EACH_SIZE = frozenset(
         "dynamic_slice",
         "eigh",
         "eigvalsh",
+        "factor_lu",
         "fold",
         "glu",
         "inv",
