@@ -10,15 +10,15 @@ from pathlib import Path
 from types import ModuleType
 
 
-def import_ops(source: str | Path) -> None:
-    """Import `source`, the path of a Python file or package, or the dotted name of a module; its ops are registered.
+def import_ops(source: str | Path) -> ModuleType:
+    """The module that `source` is, the path of a Python file or package, or a dotted name; its ops are registered.
 
     A file of a package is imported as part of it, so that it may import from it relatively. Modules are found where
     Python finds them, and in the working directory. Raises `ValueError` naming `source` when it is none of these, or
     when importing it fails.
     """
     try:
-        _import(str(source))
+        return _import(str(source))
     except Exception as error:
         if isinstance(error, _NotPython):
             raise ValueError(f"{source}: is neither a Python file nor a module") from None
@@ -29,35 +29,34 @@ class _NotPython(Exception):
     """What was given names nothing that can be imported."""
 
 
-def _import(source: str) -> None:
+def _import(source: str) -> ModuleType:
     path = Path(source)
     if path.is_dir():
         path = path / "__init__.py"
         if not path.is_file():
             raise _NotPython
     if not path.is_file():
-        _import_module(source)
-    elif (path.parent / "__init__.py").is_file():
-        _import_from_package(path.resolve())
-    elif path.suffix == ".py":
-        _import_file(path)
-    else:
-        raise _NotPython
+        return _import_module(source)
+    if (path.parent / "__init__.py").is_file():
+        return _import_from_package(path.resolve())
+    if path.suffix == ".py":
+        return _import_file(path)
+    raise _NotPython
 
 
-def _import_module(name: str) -> None:
+def _import_module(name: str) -> ModuleType:
     if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name):
         raise _NotPython
-    _import_in(Path.cwd(), name)
+    return _import_in(Path.cwd(), name)
 
 
-def _import_from_package(path: Path) -> None:
+def _import_from_package(path: Path) -> ModuleType:
     folder = path.parent
     names = [] if path.stem == "__init__" else [path.stem]
     while (folder / "__init__.py").is_file():
         names.append(folder.name)
         folder = folder.parent
-    _import_in(folder, ".".join(reversed(names)))
+    return _import_in(folder, ".".join(reversed(names)))
 
 
 def _import_in(folder: Path, name: str) -> ModuleType:
@@ -72,7 +71,7 @@ def _import_in(folder: Path, name: str) -> ModuleType:
         raise
 
 
-def _import_file(path: Path) -> None:
+def _import_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -83,3 +82,4 @@ def _import_file(path: Path) -> None:
     except Exception:
         del sys.modules[spec.name]
         raise
+    return module

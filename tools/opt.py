@@ -18,6 +18,7 @@ from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import version
 from io import BytesIO, StringIO
 from pathlib import Path
+from types import ModuleType
 from typing import IO, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
@@ -84,12 +85,11 @@ class TenonOptMain(xDSLOptMain):
         from tenon.dialects.universe import registered_dialects
         from tenon.runtime.user_ops import import_ops
 
-        for file in self.args.ops:
-            import_ops(file)
+        modules = [import_ops(file) for file in self.args.ops]
         for dialect in registered_dialects():
             if dialect.name not in self.ctx.registered_dialect_names:
                 self.ctx.load_dialect(dialect)
-        for user_pass in _passes_of_users(ModulePass):
+        for user_pass in _passes_of(modules, ModulePass):
             name = user_pass.name
             known = self.available_passes.get(name)
             if known is None:
@@ -295,13 +295,15 @@ class TenonOptMain(xDSLOptMain):
         return "\n".join([f"{'seconds':>10} {'share':>7}  step", *lines])
 
 
-def _passes_of_users(base: type[ModulePass]) -> Generator[type[ModulePass]]:
-    """The passes that derive from `base` and are in modules that are neither Tenon's nor xDSL's."""
+def _passes_of(modules: Sequence[ModuleType], base: type[ModulePass]) -> Generator[type[ModulePass]]:
+    """The passes with a name of their own that derive from `base` and are in modules of users, or in those below."""
     for found in base.__subclasses__():
-        is_there = getattr(sys.modules.get(found.__module__), found.__qualname__, None) is found
-        if is_there and found.__module__.partition(".")[0] not in ("tenon", "xdsl") and hasattr(found, "name"):
+        home = found.__module__
+        is_there = getattr(sys.modules.get(home), found.__qualname__, None) is found
+        is_of_users = is_there and home.partition(".")[0] not in ("tenon", "xdsl") and "name" in vars(found)
+        if is_of_users and any(f"{home}.".startswith(f"{m.__name__}.") or found in vars(m).values() for m in modules):
             yield found
-        yield from _passes_of_users(found)
+        yield from _passes_of(modules, found)
 
 
 _REPRODUCED_FLAGS = ("allow-unregistered-dialect", "disable-verify", "no-implicit-module")

@@ -17,7 +17,7 @@ func.func @main(%x: tensor<300xf32>) -> tensor<300xf32> {
 // FILES-NEXT: main.sm_90.json
 
 // CHECK:      // sm_90
-// CHECK:      extern "C" __global__ {{.*}} void kernel_0(float *__restrict__ x_0, float *__restrict__ out0_1) {
+// CHECK:      extern "C" __global__ {{.*}} void kernel_0(float *__restrict__ x_0, float *__restrict__ out0_1, int {{.*}}) {
 // CHECK:        threadIdx.x
 // CHECK:        {{.*}} > 0.0f;
 
