@@ -38,7 +38,9 @@ ABSENT: dict[str, str] = {
     **dict.fromkeys(
         ("is_contiguous", "stride", "strides"), "how it lies in memory is decided when the program is compiled"
     ),
-    **dict.fromkeys(("unique",), "how many elements it has depends on values; call the function outside of jit"),
+    **dict.fromkeys(
+        ("unique", "unique_consecutive"), "how many elements it has depends on values; call the function outside of jit"
+    ),
     **dict.fromkeys(("data",), "write x.detach()"),
     **dict.fromkeys(
         ("bernoulli_", "exponential_", "normal_", "random_", "uniform_"),

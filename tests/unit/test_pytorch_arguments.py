@@ -41,6 +41,7 @@ LEFT_OUT = {
     "bernoulli": {"input"},
     "cholesky_solve": {"input1"},  # `input`, where it is called
     "cov": {"fweights", "aweights"},
+    "diag_embed": {"diagonal"},  # likewise
     "divide": {"rounding_mode"},
     "isin": {"assume_unique"},
     "multinomial": {"input"},
