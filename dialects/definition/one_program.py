@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from copy import deepcopy
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -17,8 +18,8 @@ LARGE = 1 << 18
 """The bytes of what a call is given and gives from which on a second one like it is worth a program."""
 _MOST = 64
 """How many programs of a function are kept."""
-_NEW: Any = object()
-_REFUSED: Any = object()
+_OFTEN = 16
+"""How many calls with the same numbers are worth a program, where others came before with other ones."""
 _PLAIN = frozenset({int, bool, str, type(None), type, np.dtype})
 
 _COMPILERS: list[Callable[[Callable[..., Any], Sequence[str]], Callable[..., Any]]] = []
@@ -61,35 +62,44 @@ def one_program_when_large(function: Callable[P, R]) -> Callable[P, R]:
     dtypes and all else equal, run as one compiled program: op by op, each result in between goes through memory.
 
     It must not look at elements, and give arrays. It may be a method of what tells its kind (see `kind_of`). What
-    cannot be traced, such as a setting that is an array, goes on op by op.
+    cannot be traced, such as a setting that is an array, goes on op by op. So does what is called with other numbers
+    each time, as a rate that falls step by step is: only the first ones, and those that come often, have a program.
     """
-    programs: dict[Hashable, Any] = {}  # `None` where calls were seen that none was made for
+    programs: dict[Hashable, Any] = {}  # or how many calls were seen that none was made for
+    first: dict[Hashable, Hashable] = {}  # the numbers of the first calls of a kind
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        kind = None if insertion_point() is not None or not _COMPILERS else _kind(args, kwargs)
-        if kind is None:
+        told = None if insertion_point() is not None or not _COMPILERS else _kind(args, kwargs)
+        program = None if told is None else programs.get(told, 0)
+        if program is None:
             return function(*args, **kwargs)
-        program = programs.get(kind, _NEW)
-        if program is _NEW:
+        kind, numbers = cast("tuple[Hashable, Hashable]", told)
+        if program == 0:
             result = function(*args, **kwargs)
             results = result if isinstance(result, tuple) else (result,)
             if sum(map(_bytes_of, (*args, *kwargs.values(), *results))) >= LARGE:
-                if len(programs) >= _MOST:
-                    programs.pop(next(iter(programs)), None)
-                programs[kind] = None
+                for known in (programs, first):
+                    if len(known) >= _MOST:
+                        known.pop(next(iter(known)), None)
+                first.setdefault(kind, numbers)
+                # What gives an argument back as it is does so in every call.
+                programs[told] = None if any(r is a for r in results for a in args) else 1
             return result
         data = filter(is_data, (*args, *kwargs.values()))
-        if program is None:
-            program = _COMPILERS[0](_of_arrays(function, args, kwargs), ())
-            try:
-                result = program(*data)
-            except (TypeError, ValueError):
-                programs[kind] = _REFUSED
-                return function(*args, **kwargs)
-            programs[kind] = program
-            return result
-        return function(*args, **kwargs) if program is _REFUSED else program(*data)
+        if not isinstance(program, int):
+            return program(*data)
+        if program < _OFTEN and first.get(kind) != numbers:
+            programs[told] = program + 1
+            return function(*args, **kwargs)
+        program = _COMPILERS[0](_of_arrays(function, args, kwargs), ())
+        try:
+            result = program(*data)
+        except (TypeError, ValueError):
+            programs[told] = None
+            return function(*args, **kwargs)
+        programs[told] = program
+        return result
 
     return run
 
@@ -106,16 +116,20 @@ def one_program_of_large(function: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-def _kind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
-    """What calls have in common that one program serves; `None` where something else than arrays of NumPy, tensors,
-    numbers, names and shapes is given."""
+def _kind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Hashable] | None:
+    """What calls have in common that one program serves, and the numbers among their arguments; `None` where something
+    else than arrays of NumPy, tensors, numbers, names and shapes is given."""
     parts: list[Hashable] = []
+    numbers: list[Hashable] = []
     for name, value in (*enumerate(args), *kwargs.items()):
         kind = kind_of(value)
         if kind is None:
             return None
+        if type(value) in (int, float):
+            numbers.append(kind)
+            kind = type(value)
         parts.append((name, kind))
-    return tuple(parts)
+    return tuple(parts), tuple(numbers)
 
 
 def kind_of(value: Any) -> Hashable:
@@ -153,9 +167,10 @@ def is_data(value: Any) -> bool:
 
 
 def _of_arrays(function: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., R]:
-    """`function` of its arrays alone, with all else as it is in a call."""
+    """`function` of its arrays alone, with all else as it is in a call, whatever becomes of it: a copy of a module is
+    what the module is now, for all of this kind."""
     given = (*args, *kwargs.values())
-    from_call, others = [*map(is_data, given)], [value for value in given if not is_data(value)]
+    from_call, others = [*map(is_data, given)], [deepcopy(value) for value in given if not is_data(value)]
     count, names = len(args), list(kwargs)
 
     def called(*arrays: Any) -> R:

@@ -82,7 +82,23 @@ def test_a_second_call_that_is_large_and_alike_is_compiled() -> None:
     assert moved(x, 0.0)[0] == 0
     assert np.signbit(moved(-x, -0.0)[0]) != np.signbit(moved(-x, 0.0)[0])
     np.testing.assert_array_equal(moved(x.astype(np.int64), 3), x * 3)
-    assert runs == [False, True] + [False] * 4 + [True] + [False]
+    assert runs == [False, True] + [False] * 6
+
+
+def test_numbers_that_change_are_compiled_for_when_they_come_often() -> None:
+    moved, runs = counted()
+    x = np.arange(LARGE // 8, dtype=np.float64)
+    for by in (3.0, 2.0, 1.0):
+        for _ in range(4):
+            np.testing.assert_array_equal(moved(x, by), x * by)
+    assert runs == [False, True] + [False] * 8
+    for _ in range(20):
+        np.testing.assert_array_equal(moved(x, 2.0), x * 2)
+    assert runs.count(True) == 2
+
+
+def test_what_is_given_back_as_it_is_has_no_program() -> None:
+    assert all(tenon.rot90(FLOATS, 0) is FLOATS for _ in range(3))
 
 
 def test_small_calls_and_traces_are_as_ever() -> None:
@@ -134,6 +150,11 @@ def test_settings_of_a_module_and_precision_are_those_of_the_call() -> None:
     loss.margin = 3.0
     assert values == pytest.approx([values[0]] * 3)
     assert float(loss(x, x + 2, x + 1)) == pytest.approx(np.sqrt(250) + 3, rel=1e-3)
+    one, x = nn.Softplus(beta=2.0), tenon.tensor(FLOATS)
+    assert [float(one(x).mean()) for _ in range(2)]
+    one.beta = 9.0
+    again = nn.Softplus(beta=2.0)(tenon.tensor(FLOATS, requires_grad=True)).detach()
+    np.testing.assert_allclose(again, np.log1p(np.exp(2 * FLOATS.astype(float))) / 2, rtol=1e-5)
     for _ in range(3):
         with tenon.autocast("f16"):
             assert tenon.linear(x, x).dtype == np.float16
