@@ -25,6 +25,18 @@ def new_lock() -> threading.RLock:
     return lock
 
 
+def made_once(function: Callable[..., _T]) -> Callable[..., _T]:
+    """`functools.cache` for what must not be made twice, which that does where several threads ask first at once."""
+    lock, made = new_lock(), functools.cache(function)
+
+    @functools.wraps(function)
+    def given(*arguments: Any) -> _T:
+        with lock:
+            return made(*arguments)
+
+    return given
+
+
 class cached_property(functools.cached_property[_T]):
     """That of `functools`, which in Python 3.11 has one lock for all instances."""
 

@@ -16,6 +16,7 @@ from tenon.dialects.definition.autocast import PRECISIONS
 from tenon.dialects.definition.value import TRACES_IN_PROGRESS
 from tenon.dialects.families.host import PENDING, raise_pending
 from tenon.dialects.support.donation import Donation
+from tenon.dialects.support.forking import made_once
 from tenon.dialects.support.user_place import is_own
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.runtime.call.callable_class import is_supported, native_class, set_vector_call
@@ -82,7 +83,7 @@ def _made_tape_functions() -> TapeFunctions | None:
     return TapeFunctions(*functions)
 
 
-@cache
+@made_once
 def native_call() -> int | None:
     """The address of the vector call of all callables; `None` where native calls do not work."""
     if not is_supported():

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tenon.dialects.support.forking import made_once
 from tenon.passes.machine import ALIGNMENT
 from tenon.runtime.cpu.addresses import addresses
 from tenon.runtime.cpu.launch_memory import Array, LaunchMemory
@@ -201,7 +202,7 @@ def _watch() -> Callable[..., None] | None:
 _panels: dict[int, _Buffer] = {}
 
 
-@cache
+@made_once
 def _panel_functions() -> Mapping[str, Any]:
     def allocate(alignment: int, size: int) -> int:
         buffer = _Buffer(size, max(alignment, 1), f"panels of {size} bytes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -43,7 +44,8 @@ def load_native(
     exports: Sequence[str],
     symbols: Mapping[str, int] = MappingProxyType({}),
 ) -> LoadedCode:
-    """Native code in this process, with the names in `exports` to be looked up.
+    """Native code in this process, with the names in `exports` to be looked up. It stays until the process ends, since
+    programs and other threads may be in it whatever becomes of what is given here.
 
     `write` gives its LLVM IR for a target (`Module.text`). It is called where the disk cache has nothing under `name`:
     the text must follow from the name, the target, the sources and the size of objects in Python. `symbols` has the
@@ -51,9 +53,12 @@ def load_native(
     `RuntimeError` for symbols that are missing.
     """
     target = host_target()
+
+    def loaded(files: Mapping[str, bytes]) -> LoadedCode:
+        code = load_objects([files["object"]], target, exports=exports, symbols=symbols)
+        # Threads run on beyond the end of the interpreter, when it clears its modules.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
+        return code
+
     key = disk.key(name, f"{target.triple} {target.cpu} {target.features} {object.__basicsize__}")
-    return disk.made(
-        key,
-        lambda: {"object": compile_native(write(target.triple), target)},
-        lambda files: load_objects([files["object"]], target, exports=exports, symbols=symbols),
-    )
+    return disk.made(key, lambda: {"object": compile_native(write(target.triple), target)}, loaded)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import Builtin
 from xdsl.parser import Parser
 
 from tenon.dialects.families.host import call_host, host_dtypes, raise_pending
+from tenon.dialects.support.forking import made_once
 from tenon.runtime.cpu.compile import Target
 from tenon.runtime.cpu.fourier.loaded import transforms_of
 from tenon.runtime.cpu.lapack.loaded import lapack_of
@@ -77,7 +78,7 @@ def _call(text: bytes, addresses: Any) -> None:
     call_host(function, given)
 
 
-@cache
+@made_once
 def _callback() -> Any:
     return _Callback(_call)
 

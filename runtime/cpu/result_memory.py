@@ -148,7 +148,7 @@ class _Pool:
         self._set = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(set_handler)
         self._limit.value = knobs.result_pool_mb << 20
         os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(loaded.entry(tenon_pool_forked.name)))
-        for immortal in (loaded, handler, self._name, self.capsule):
+        for immortal in (handler, self._name, self.capsule):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(immortal))
 
     def empty(self, shape: Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:

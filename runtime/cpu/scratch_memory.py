@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from functools import cache
 
+from tenon.dialects.support.forking import made_once
 from tenon.passes.machine import GENERIC, HUGE_PAGE
 from tenon.runtime.cpu.ir_types import I1, I8, I32, I64, PTR, U64, VOID, Struct
 from tenon.runtime.cpu.ir_values import Operand, Value
@@ -101,15 +101,10 @@ def tenon_scratch_forked() -> None:
     unlock()
 
 
-@cache
+@made_once
 def scratch_functions() -> dict[str, int]:
     """The addresses of the functions that stand in the place of the C library's, by its names."""
     loaded = load_native("scratch memory", code.text, code.exports)
-    _loaded.append(loaded)
     allocate, free, forked = map(loaded.entry, code.exports)
     os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(forked))
     return {"aligned_alloc": allocate, "free": free}
-
-
-_loaded: list[object] = []
-"""Code that must stay, as kernels call it until the process ends."""

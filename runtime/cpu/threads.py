@@ -32,8 +32,6 @@ class _Pool:
     def __init__(self) -> None:
         names = ("set_threads", "workers", "reset_threads", "set_flush_denormal")
         code = load_native("threads", pool_source, (PARALLEL_FOR, *[f"tenon_{name}" for name in names]))
-        # Workers are in this code until the process ends, so it must outlive the end of the interpreter.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
         self.address = code.entry(PARALLEL_FOR)
         self.set_threads: Callable[[int], None] = ctypes.CFUNCTYPE(None, ctypes.c_int)(code.entry("tenon_set_threads"))
         self.workers: Callable[[], int] = ctypes.CFUNCTYPE(ctypes.c_int)(code.entry("tenon_workers"))

@@ -5,16 +5,19 @@ from __future__ import annotations
 import ctypes
 import gc
 import threading
+import time
 import weakref
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tenon.dialects.support.forking import made_once
 from tenon.runtime.cpu import addresses as addresses_module
 from tenon.runtime.cpu.addresses import addresses
 from tenon.runtime.cpu.compile import compile_object
 from tenon.runtime.cpu.load import entry_point, load_objects
+from tenon.runtime.cpu.native_code import load_native
 
 STORE = """
 define void @main(ptr %buffers) {
@@ -76,6 +79,41 @@ def test_programs_of_several_threads_stay_while_others_go():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_native_code_that_nothing_refers_to_stays():
+    """Programs are linked to it, and nothing tells which."""
+    code = load_native("stored number", lambda triple: STORE.replace("NUMBER", "5"), ("main",))
+    address, reference = code.entry("main"), weakref.ref(code)
+    del code
+    gc.collect()
+    assert reference() is not None
+    x = np.zeros(1, np.float32)
+    entry_point(address)(addresses([x])[0])
+    assert x == 5
+
+
+def test_what_several_threads_ask_for_first_is_made_once():
+    made: list[object] = []
+    start, found = threading.Barrier(4), list[object]()
+
+    @made_once
+    def slow() -> object:
+        made.append(object())
+        time.sleep(0.01)
+        return made[-1]
+
+    def ask() -> None:
+        start.wait()
+        found.append(slow())
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == made * 4
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize("read", [addresses, addresses_module._asked])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
 
 from tenon.dialects.families.host import NATIVE
+from tenon.dialects.support.forking import made_once
 from tenon.runtime.cpu.load import LoadedCode
 from tenon.runtime.cpu.native_code import load_native
 from tenon.runtime.cpu.thread_pool import PARALLEL_FOR
@@ -21,7 +21,7 @@ def transforms_of(codes: Sequence[bytes]) -> dict[str, int]:
     return {name: _loaded(bits).entry(f"tenon_{function}") for name, function, bits in wanted}
 
 
-@cache
+@made_once
 def _loaded(bits: int) -> LoadedCode:
     def text(triple: str) -> str:
         # Not imported where the disk cache has what it gives.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
 
 from tenon.dialects.families.host import NATIVE
+from tenon.dialects.support.forking import made_once
 from tenon.runtime.cpu.ir_types import I1
 from tenon.runtime.cpu.ir_writer import Module
 from tenon.runtime.cpu.load import LoadedCode
@@ -26,7 +26,7 @@ def _address(function: str, bits: int) -> int:
     return _refusing().entry("tenon_refuse") if code is None else code.entry(f"tenon_{function}")
 
 
-@cache
+@made_once
 def _loaded(bits: int) -> LoadedCode | None:
     """All functions for floats of so many bits; `None` where there is no LAPACK that programs can call."""
     # Few programs call it, and every program asks.
@@ -43,7 +43,7 @@ def _loaded(bits: int) -> LoadedCode | None:
     return None
 
 
-@cache
+@made_once
 def _refusing() -> LoadedCode:
     """What refuses all matrices, so that Python computes them."""
     code = Module()

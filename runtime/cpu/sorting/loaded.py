@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 
+from tenon.dialects.support.forking import made_once
 from tenon.runtime.cpu.load import LoadedCode
 from tenon.runtime.cpu.native_code import load_native
 from tenon.runtime.cpu.sorting.names import SORTED_BITS, sorter_name
@@ -26,7 +26,7 @@ def sorter_sources(text: str) -> dict[str, Callable[[str], str]]:
     return {sorter_name(bits): key_sorter(bits).text for bits in SORTED_BITS if sorter_name(bits) in text}
 
 
-@cache
+@made_once
 def _loaded(bits: int) -> LoadedCode:
     def text(triple: str) -> str:
         # Not imported where the disk cache has what it gives.
