@@ -319,6 +319,13 @@ def test_small_matrices_of_a_stack_are_what_defines_them(name: str) -> None:
                 np.testing.assert_allclose(part, whole, rtol=scale, atol=scale * (1 + np.abs(whole).max()))
 
 
+def test_signs_of_singular_matrices_of_a_stack_are_zero_without_a_sign() -> None:
+    x = -np.ones((9, 3, 3))
+    x[:, 0, 0] = 2
+    x[::2] *= -1
+    assert not np.signbit(tenon.jit(lambda x: linalg.slogdet(x)[0])(x)).any()
+
+
 def test_small_matrices_of_a_stack_are_computed_without_lapack() -> None:
     module, calls = lapack_functions(64, 64), list[int]()
     called = ctypes.CFUNCTYPE(None)(lambda: calls.append(1))

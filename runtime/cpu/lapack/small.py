@@ -101,7 +101,7 @@ def slogdet(code: Module, x: Value, sign: Value, magnitude: Value, n: Value) -> 
         is_usual = ((size > _SMALL) & (size < _LARGE)) | (size == 0.0)
         with code.if_(any_of(~is_usual)):
             is_refused.set(1)
-        signs.set(code.select(pivot < 0.0, signs * -1.0, code.select(pivot == 0.0, signs * 0.0, signs)))
+        signs.set(code.select(pivot < 0.0, signs * -1.0, code.select(pivot == 0.0, code.number(REALS, 0.0), signs)))
         product.set(product * size)
         with code.if_(any_of((product < _SMALL) | (product > _LARGE))):
             take_in()
