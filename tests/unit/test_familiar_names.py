@@ -340,3 +340,9 @@ def test_backward_of_several_tensors(inputs: bool) -> None:
         tenon.autograd.backward([])
     with tenon.autograd.no_grad():
         assert not (x * 2).requires_grad
+
+
+@pytest.mark.parametrize(("first", "second"), [((3, 4), (3, 3, 4)), ((3,), (3, 4)), ((3, 3, 4), (3,))])
+def test_cross_products_of_different_ranks_are_those_of_numpy(first: tuple[int, ...], second: tuple[int, ...]) -> None:
+    x, y = RANDOM.standard_normal(first), RANDOM.standard_normal(second)
+    np.testing.assert_allclose(tenon.cross(x, y, axis=0), np.cross(x, y, axis=0), rtol=1e-9, atol=1e-12)

@@ -264,6 +264,9 @@ def cross(x: Any, y: Any, *, axis: int = -1) -> Any:
     sizes = [given.shape[normalize_axis(axis, given.ndim, "cross: axis")] for given in (left, right)]
     if sizes != [3, 3]:
         raise ValueError(f"cross: axis {axis} has {sizes[0]} elements in x1 and {sizes[1]} in x2 where 3 are needed")
+    if left.ndim != right.ndim and axis >= 0:  # counted from the front, which axes it is of differs
+        found = cross(ops.movedim(left, axis, -1), ops.movedim(right, axis, -1))
+        return ops.movedim(found, -1, axis)
 
     def turned(given: Any, by: int) -> Any:
         return ops.roll(given, shift=-by, axis=axis)
