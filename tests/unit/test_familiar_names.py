@@ -346,3 +346,9 @@ def test_backward_of_several_tensors(inputs: bool) -> None:
 def test_cross_products_of_different_ranks_are_those_of_numpy(first: tuple[int, ...], second: tuple[int, ...]) -> None:
     x, y = RANDOM.standard_normal(first), RANDOM.standard_normal(second)
     np.testing.assert_allclose(tenon.cross(x, y, axis=0), np.cross(x, y, axis=0), rtol=1e-9, atol=1e-12)
+
+
+def test_means_without_nan_hold_sums_and_counts_beyond_f16() -> None:
+    x = np.full(5000, 100, np.float16)
+    x[0] = np.nan
+    assert tenon.nanmean(x) == 100

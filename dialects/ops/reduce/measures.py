@@ -11,7 +11,7 @@ from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import normalize_axis
-from tenon.dialects.types.types import element_type, is_float
+from tenon.dialects.types.types import compute_type, element_type, is_float, numpy_dtype
 
 
 @tensor_function
@@ -175,8 +175,10 @@ def nanmean(x: Any, axis: Any = None, *, keepdims: bool = False, dtype: Any = No
     """
     x = floating(x) if dtype is None else ops.cast(x, dtype=dtype)
     count = ops.count_nonzero(ops.logical_not(ops.isnan(x)), axis=axis, keepdims=keepdims)
-    total = ops.sum(_without_nan(x, 0), axis=axis, keepdims=keepdims)
-    return ops.divide(total, ops.cast(count, dtype=total.dtype))
+    wide = numpy_dtype(compute_type(element_type(x.dtype)))
+    # As for `mean`: f16 holds neither the sum nor the count.
+    total = ops.sum(ops.cast(_without_nan(x, 0), dtype=wide), axis=axis, keepdims=keepdims)
+    return ops.cast(ops.divide(total, ops.cast(count, dtype=total.dtype)), dtype=x.dtype)
 
 
 @tensor_function
