@@ -326,6 +326,12 @@ def test_signs_of_singular_matrices_of_a_stack_are_zero_without_a_sign() -> None
     assert not np.signbit(tenon.jit(lambda x: linalg.slogdet(x)[0])(x)).any()
 
 
+def test_columns_of_a_stack_whose_squares_vanish_are_reflected() -> None:
+    x = np.tile(np.array([[2.0**-499], [2.0**-538]]), (8, 1, 1))
+    found = tenon.jit(lambda x: linalg.qr(x)[0])(x)
+    np.testing.assert_allclose(found, np.linalg.qr(x)[0], rtol=1e-9)
+
+
 def test_small_matrices_of_a_stack_are_computed_without_lapack() -> None:
     module, calls = lapack_functions(64, 64), list[int]()
     called = ctypes.CFUNCTYPE(None)(lambda: calls.append(1))

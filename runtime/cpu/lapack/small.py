@@ -17,6 +17,8 @@ from tenon.runtime.cpu.lapack.lanes import COUNT, REALS, any_of, function, minus
 
 _LARGE, _SMALL = 2.0**500, 2.0**-500
 """Products of numbers between these neither overflow nor vanish."""
+_SMALL_OF_COLUMN = 2.0**-450
+"""Where a column has an element above this, one whose square vanishes does not count beside it."""
 
 
 def solve(code: Module, a: Value, b: Value, x: Value, n: Value, k: Value) -> Operand:
@@ -141,7 +143,7 @@ def _reflection(code: Module, x: Value, m: Value, n: Value, j: Value, is_refused
         total.set(total + element * element)
         largest.set(function("maximum", largest, function("fabs", element)))
     largest.set(function("maximum", largest, function("fabs", alpha)))
-    is_usual = ((largest > _SMALL) & (largest < _LARGE)) | (largest == 0.0)
+    is_usual = ((largest > _SMALL_OF_COLUMN) & (largest < _LARGE)) | (largest == 0.0)
     with code.if_(any_of(~is_usual)):
         is_refused.set(1)
     is_done = total == 0.0
