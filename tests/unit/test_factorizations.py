@@ -332,6 +332,12 @@ def test_columns_of_a_stack_whose_squares_vanish_are_reflected() -> None:
     np.testing.assert_allclose(found, np.linalg.qr(x)[0], rtol=1e-9)
 
 
+def test_small_matrices_of_a_stack_have_the_symmetric_part_of_f32() -> None:
+    x = np.tile(np.array([[1, 1], [1 + 2.0**-23, 1 + 2.0**-20]], np.float32), (8, 1, 1))
+    found = tenon.jit(linalg.cholesky)
+    np.testing.assert_array_equal(found(x)[:1], found(x[:1]))
+
+
 def test_small_matrices_of_a_stack_are_computed_without_lapack() -> None:
     module, calls = lapack_functions(64, 64), list[int]()
     called = ctypes.CFUNCTYPE(None)(lambda: calls.append(1))

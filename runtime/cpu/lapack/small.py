@@ -9,8 +9,9 @@ is not, LAPACK computes the matrices one by one, and says what there is to say.
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
-from tenon.runtime.cpu.ir_types import F64, I64
+from tenon.runtime.cpu.ir_types import F64, I64, vector
 from tenon.runtime.cpu.ir_values import Local, Operand, Value
 from tenon.runtime.cpu.ir_writer import Module
 from tenon.runtime.cpu.lapack.lanes import COUNT, REALS, any_of, function, minus_product
@@ -55,11 +56,12 @@ def solve_triangle(
     return is_singular
 
 
-def cholesky(code: Module, x: Value, result: Value, n: Value, upper: Value) -> Operand:
+def cholesky(code: Any, x: Value, result: Value, n: Value, upper: Value) -> Operand:
     """Triangles `result`, row by row."""
     is_refused = code.local(I64, 0)
     with code.each(n) as i, code.each(n) as j, code.if_(j <= i):
-        total = code.local(REALS, (x[i * n + j] + x[j * n + i]) * 0.5)
+        doubled = x[i * n + j] + x[j * n + i]
+        total = code.local(REALS, doubled.to(vector(COUNT, code.stored)).to(REALS) * 0.5)
         with code.each(j) as inner:
             total.set(minus_product(total, x[i * n + inner], x[j * n + inner]))
         with code.if_(i == j):
