@@ -3,8 +3,8 @@
 A length is taken apart into factors of at most `_LARGEST_FACTOR` (Cooley and Tukey, Math. Comp. 19, 1965): each is a
 product with a small matrix, so that n numbers take about n times the sum of the factors. A length with a larger prime
 becomes a convolution of a length that is a power of two (Bluestein, IEEE Trans. Audio Electroacoust. 18, 1970). Where a
-thread may do a row from end to end, rows of enough numbers, and columns side by side, are
-transformed by native code (`fourier_rows`).
+thread may do a row from end to end, rows of enough numbers, and columns side by side, are transformed by native code
+(`fourier_rows`).
 """
 
 from __future__ import annotations
