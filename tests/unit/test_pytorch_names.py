@@ -250,6 +250,19 @@ def test_masked_select_and_bincount() -> None:
     close(tenon.bincount(tenon.tensor(counts), minlength=3), torch.bincount(torch.tensor(counts), minlength=3))
     weights = floats(4)
     close(tenon.bincount(counts, weights), torch.bincount(torch.tensor(counts), torch.tensor(weights)))
+    narrow = np.full(300, 200, np.uint8)  # neither the count nor the sum fits
+    for given in (None, narrow):
+        wanted = torch.bincount(torch.tensor(narrow), None if given is None else torch.tensor(given)).numpy()
+        traced = tenon.jit(lambda x, given=given: tenon.bincount(x, given, minlength=201))
+        for found in (
+            tenon.bincount(narrow, given),
+            tenon.bincount(tenon.tensor(narrow), given).numpy(),
+            traced(narrow),
+        ):
+            assert found.dtype == wanted.dtype
+            np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(ValueError, match=r"^bincount: x has dtype float32 where integers are needed"):
+        tenon.bincount(np.ones(3, np.float32))
     assert tenon.allclose(X, X + 1e-9) is True
 
 

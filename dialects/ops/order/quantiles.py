@@ -93,20 +93,19 @@ def median(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
 def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each integer from 0 on is in the vector `x`, or the sums of the `weights` of each.
 
-    There are `minlength` counts, and outside of traces as many more as `x` has larger integers; in a trace these are
-    left out, as their number depends on values, and so are negative ones, which are an error outside.
+    Counts are i64, whatever `x` is, sums those of floats, of integers as f64. There are `minlength` counts, and outside
+    of traces as many more as `x` has larger integers; in a trace these are left out, as their number depends on values,
+    and so are negative ones, which are an error outside.
 
     >>> tenon.bincount(np.array([0, 2, 2]), minlength=2)
     """
     x = shaped(x)
     if x.ndim != 1:
         raise ValueError(f"bincount: x has rank {x.ndim} where a vector is needed")
+    if x.dtype.kind not in "biu":
+        raise InferenceError(f"bincount: x has dtype {x.dtype} where integers are needed")
     count = minlength
-    if isinstance(x, Value):
-        # As an index a negative one would count from the end. The type must hold the number of counts.
-        x = ops.cast(x, dtype=i64)
-        x = ops.select(x < 0, count, x)
-    elif x.size:
+    if not isinstance(x, Value) and x.size:
         count = max(count, int(x.max()) + 1)
         if int(x.min()) < 0:
             raise ValueError("bincount: x has negative integers")
@@ -115,8 +114,13 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
 
 @one_program_of_large
 def _counted(x: Any, weights: Any, count: Any) -> Any:
+    # A narrow type holds neither the counts nor, where a negative one is put last, their number.
+    x = ops.cast(x, dtype=i64)
     given = ops.ones_like(x) if weights is None else shaped(weights)
-    return ops.scatter_add(ops.zeros((count,), given.dtype), x, given, axis=0)
+    if weights is not None and given.dtype.kind in "biu":
+        given = ops.cast(given, dtype="f64")
+    # As an index a negative one would count from the end.
+    return ops.scatter_add(ops.zeros((count,), given.dtype), ops.select(x < 0, count, x), given, axis=0)
 
 
 @tensor_function
