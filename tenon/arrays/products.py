@@ -161,11 +161,14 @@ _SHORT, _LONG = (_PADE_7, 3.925724783138660), (_PADE_13, 5.371920351148152)
 def matrix_exp(x: Any, /) -> Any:
     """The exponentials of the square matrices `x` (..., n, n): sums of their powers over the factorials.
 
-    Computed by scaling and squaring (see Higham, 2005); floats of 16 bits in f32.
+    Computed by scaling and squaring (see Higham, 2005); floats of 16 bits in f32. Those of integers are f32, as what
+    `inv` and the factorizations give.
     """
-    given = floating(x)
+    given = shaped(x)
     if given.ndim < 2 or given.shape[-1] != given.shape[-2]:
         raise ValueError(f"matrix_exp: x has shape {tuple(given.shape)} where (..., n, n) is needed")
+    if given.dtype.kind in "biu":
+        given = ops.cast(given, dtype="f32")
     if not given.shape[-1]:
         return given
     if element_type(given.dtype) in (f32, f64):

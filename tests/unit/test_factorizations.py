@@ -455,3 +455,6 @@ def test_exponentials_of_matrices(scale: float) -> None:
     slope = tenon.grad(lambda x: (linalg.matrix_exp(x) * weight).sum())(given)
     np.testing.assert_allclose(slope, x.grad.numpy(), rtol=1e-9, atol=1e-9 * np.abs(slope).max())
     np.testing.assert_array_equal(linalg.matrix_exp(np.zeros((2, 0, 0))), np.zeros((2, 0, 0)))
+    of_integers = linalg.matrix_exp(np.eye(2, dtype=np.int64))
+    assert of_integers.dtype == np.float32
+    np.testing.assert_allclose(of_integers, np.exp(1) * np.eye(2), rtol=1e-6)
