@@ -75,6 +75,7 @@ class NdtrOp(UnaryOp):
 
 
 _ASYMPTOTIC = (162.421875, -29.53125, 6.5625, -1.875, 0.75, -0.5, 1.0)
+_ASYMPTOTIC_SLOPE = [(13 - 2 * k) * term for k, term in enumerate(_ASYMPTOTIC)]
 
 
 def _scaled_error_tail(z: Value) -> Value:
@@ -105,7 +106,19 @@ class ErfcxOp(UnaryOp):
         tail = _scaled_error_tail(abs(wide))
         return convert(ops.select(wide < 0.0, 2.0 * ops.exp(wide * wide) - tail, tail), x.type)
 
-    vjp = staticmethod(lambda g, out, x: g * (2.0 * x * out - 2.0 / numbers.sqrt(numbers.pi)))
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
+        """2 x erfcx(x) - 2 / sqrt(pi), in f64, as it cancels; for large x the derivative of the series."""
+        wide = ops.cast(x, dtype=f64)
+        near = ops.minimum(wide, 30.0)
+        far = 1.0 / ops.maximum(wide, 30.0)
+        square = far * far
+        series: Any = _ASYMPTOTIC_SLOPE[0]
+        for term in _ASYMPTOTIC_SLOPE[1:]:
+            series = series * square + term
+        series = -numbers.sqrt(1 / numbers.pi) * square * series
+        slope = ops.select(wide > 30.0, series, 2.0 * near * ops.erfcx(near) - 2.0 / numbers.sqrt(numbers.pi))
+        return (g * ops.cast(slope, dtype=x.element_type),)
 
 
 @tensor_op
@@ -129,7 +142,11 @@ class LogNdtrOp(UnaryOp):
         below = ops.log(0.5 * _scaled_error_tail(_SQRT_HALF * size)) - 0.5 * size * size
         return convert(ops.select(wide < 0.0, ops.select(size == numbers.inf, wide, below), above), x.type)
 
-    vjp = staticmethod(lambda g, out, x: g * ops.exp(-0.5 * x * x - out) * numbers.sqrt(0.5 / numbers.pi))
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
+        """In f64: the square of x, and so the logarithm, is too large for the difference of both to be exact."""
+        slope = numbers.sqrt(2.0 / numbers.pi) / ops.erfcx(-_SQRT_HALF * ops.cast(x, dtype=f64))
+        return (g * ops.cast(slope, dtype=x.element_type),)
 
 
 @tensor_op
