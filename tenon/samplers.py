@@ -146,12 +146,16 @@ class BatchSampler(Sampler):
 
 
 def order_of(sampler: Any, generator: np.random.Generator) -> list[Any]:
-    """What a sampler gives in one epoch, drawn from `generator` unless it has one of its own."""
+    """What a sampler gives in one epoch, drawn from `generator` unless it has one of its own; indices as Python's."""
+    return [index(item) if isinstance(item, np.integer) else item for item in _given(sampler, generator)]
+
+
+def _given(sampler: Any, generator: np.random.Generator) -> Iterable[Any]:
     if not (isinstance(sampler, Sampler) and sampler.is_drawn) or isinstance(sampler.generator, np.random.Generator):
-        return list(sampler)
+        return sampler
     if sampler.generator is not None:
         generator = np.random.default_rng([sampler.generator, int(generator.integers(1 << 62))])
-    return list(sampler.drawn(generator))
+    return sampler.drawn(generator)
 
 
 def batches_of(order: Sequence[Any], size: int, drop_last: bool) -> list[Any]:

@@ -130,6 +130,12 @@ class Twice(BatchSampler):
         return iter([[4, 4]])
 
 
+def test_samplers_of_numpys_integers_give_single_examples() -> None:
+    for order in (np.array([3, 1]), np.array([3, 1], np.uint8)):
+        loader = DataLoader([0, 10, 20, 30], batch_size=None, sampler=order)
+        assert [int(example) for example in loader] == [30, 10]
+
+
 def test_samplers_of_users_say_what_is_given() -> None:
     examples = np.arange(6)
     assert [batch.tolist() for batch in DataLoader(examples, 2, sampler=Chosen(examples))] == [[3, 1]]
