@@ -116,6 +116,9 @@ def test_nonzero_gives_the_indices_along_each_axis() -> None:
     same_traced_and_on_arrays(lambda x: tenon.nonzero(x, size=2), np.nonzero(x), x)
     same_traced_and_on_arrays(lambda x: tenon.nonzero(x, size=1), ([0], [1]), x)
     same_traced_and_on_arrays(lambda x: tenon.nonzero(x, size=3, fill_value=(7, 9)), ([0, 1, 7], [1, 0, 9]), x)
+    np.testing.assert_array_equal(tenon.nonzero(x, fill_value=(7, 9)), np.nonzero(x))
+    with pytest.raises(tenon.InferenceError, match=r"fill_value \(1, 2, 3\) has 3 entries, and x has rank 2"):
+        tenon.nonzero(x, fill_value=(1, 2, 3))
 
 
 def test_compress_takes_a_known_condition() -> None:

@@ -213,6 +213,7 @@ def nonzero(x: Any, size: int | None = None, fill_value: int | tuple[int, ...] =
             raise TypeError("nonzero: size is missing; in a traced function shapes cannot depend on values")
         if np.ndim(x) == 0:
             raise InferenceError("nonzero: x has rank 0 where an axis or more is needed")
+        ArgwhereOp.fills(np.ndim(x), tuple(np.atleast_1d(fill_value).tolist()))
         if type(x) is np.ndarray and x.dtype.kind in "biuf":
             return x.nonzero()  # a program is for one size
         size = int(ops.count_nonzero(x))
