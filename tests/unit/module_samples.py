@@ -23,14 +23,13 @@ from tenon import nn
 LEFT_OUT = {
     "nn.LinearCrossEntropyLoss": "is Linear and CrossEntropyLoss, which are compiled together",
     **dict.fromkeys((f"nn.FractionalMaxPool{rank}d" for rank in (2, 3)), "draws its windows"),
-    **dict.fromkeys(
-        (f"nn.LazyConv{kind}{rank}d" for kind in ("", "Transpose") for rank in (1, 2, 3)),
-        "has no parameters to copy before its first call, as test_lazy_modules has it",
-    ),
 }
-"""PyTorch's modules that are not there, or not compared in this way, with the reason."""
+"""PyTorch's modules that are not there, with the reason."""
 
-MODULES = {info.name: info for info in module_db if info.name not in LEFT_OUT}
+LAZY = frozenset(f"nn.LazyConv{kind}{rank}d" for kind in ("", "Transpose") for rank in (1, 2, 3))
+"""Those with no parameters to copy before their first call, which `test_lazy_modules.py` compares."""
+
+MODULES = {info.name: info for info in module_db if info.name not in {*LEFT_OUT, *LAZY}}
 
 
 @dataclass(frozen=True)
