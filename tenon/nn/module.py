@@ -132,8 +132,8 @@ class Module(ModuleTree):
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Make tensors of all parameters, if they are none yet, which are learned by `backward()` and `step()`; or,
-        with `False`, have no gradients found for them. Arrays that are no floats stay as they are.
-        """
+        with `False`, have no gradients found for them. Arrays that are no floats stay as they are."""
+        self._check_made()
         self.make_learned()
         for slot in self.slots():
             if not slot.is_buffer and isinstance(slot.value, Tensor):

@@ -110,6 +110,7 @@ def test_what_is_not_there_yet_is_said() -> None:
         lambda: optim.SGD(lr=0.1).over(model.parameters()),
         model.state_dict,
         model.double,
+        lambda: model.requires_grad_(False),
         lambda: optim.SGD(0.1).init(model),
     ):
         with pytest.raises(RuntimeError, match=rf"^LazyConv2d 0: {unknown}"):
