@@ -124,9 +124,10 @@ def _matrix_of_sum(kernel: Kernel) -> tuple[int, ...] | None:
     if len(statement.outputs) != 1 or len(statement.extents) != 2 or not is_zero(statement.initial[0]):
         return None
     total = combining_op(statement.body, statement.accumulators[0])
-    (read, *others), (output,) = [access for access in statement.inputs if access.is_used], statement.outputs
-    if others or not isinstance(total, arith.AddfOp):
+    inputs, (output,) = [access for access in statement.inputs if access.is_used], statement.outputs
+    if len(inputs) != 1 or not isinstance(total, arith.AddfOp):
         return None
+    (read,) = inputs
     if any(op.regions or op.dialect_name() not in ("arith", "math") for op in list(statement.body.ops)[:-1]):
         return None
     if root_of(read.buffer) is not arguments[0] or root_of(output.buffer) is not arguments[1]:
