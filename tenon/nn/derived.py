@@ -43,6 +43,17 @@ def check_sizes(module: Any, least: int = 0, **sizes: Any) -> None:
                 raise ValueError(f"{type(module).__name__}: {name} is {given} where {least} or more is needed")
 
 
+def _set_arguments(module: Module, signature: inspect.Signature, args: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Make the arguments of a constructor, and the defaults of others, attributes of a module."""
+    try:
+        bound = signature.bind(*args, **named)
+    except TypeError as error:
+        raise TypeError(f"{type(module).__name__}{signature}: {error}") from None
+    bound.apply_defaults()
+    for name, value in bound.arguments.items():
+        setattr(module, name, value)
+
+
 class OpModule(Module):
     """An op with its settings as attributes; the operands are what the module is called on."""
 
@@ -57,14 +68,7 @@ class OpModule(Module):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__()
         own = {setting: name for name, setting in self.ARGUMENTS.items() if setting not in (None, name)}
-        named = {own.get(name, name): value for name, value in settings.items()}
-        try:
-            bound = self.SIGNATURE.bind(*args, **named)
-        except TypeError as error:
-            raise TypeError(f"{type(self).__name__}{self.SIGNATURE}: {error}") from None
-        bound.apply_defaults()
-        for name, value in bound.arguments.items():
-            setattr(self, name, value)
+        _set_arguments(self, self.SIGNATURE, args, {own.get(name, name): value for name, value in settings.items()})
 
     def forward(self, *operands: Array) -> Array:
         settings = {own: getattr(self, name) for name, own in self.ARGUMENTS.items() if own is not None}
@@ -171,13 +175,7 @@ class LazyModule(Module):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__()
-        try:
-            bound = self.SIGNATURE.bind(*args, **settings)
-        except TypeError as error:
-            raise TypeError(f"{type(self).__name__}{self.SIGNATURE}: {error}") from None
-        bound.apply_defaults()
-        for name, value in bound.arguments.items():
-            setattr(self, name, value)
+        _set_arguments(self, self.SIGNATURE, args, settings)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not args:
