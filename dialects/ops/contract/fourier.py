@@ -22,7 +22,7 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.families.along_axis import KeepsElement
 from tenon.dialects.families.batching import moved_axis, shifted_axes
-from tenon.dialects.ops.contract.fourier_plan import COMPLEX, HALF, INVERSE, INVERSE_HALF, REAL
+from tenon.dialects.ops.contract.fourier_plan import COMPLEX, HALF, INVERSE, INVERSE_HALF, REAL, root
 from tenon.dialects.ops.contract.fourier_rows import transformed_rows
 from tenon.dialects.ops.reduce.reduction import in_compute_type
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis, show
@@ -55,11 +55,6 @@ class Pair(NamedTuple):
 
     def turned(self, permutation: tuple[int, ...]) -> Pair:
         return Pair(*[None if part is None else ops.transpose(part, permutation=permutation) for part in self])  # pyright: ignore[reportArgumentType]
-
-
-def _roots(n: int, exponents: Array, sign: int) -> Array:
-    """exp(sign * 2 pi i * exponents / n), from exponents that are brought below n first."""
-    return np.exp(sign * 2j * np.pi * (exponents % n) / n)
 
 
 def _product(x: Pair, matrix: Array) -> Pair:
@@ -103,12 +98,12 @@ def _transformed(x: Pair, sign: int, is_serial: bool) -> Pair:
     if r == n:
         if n > _LARGEST_PRIME:
             return _by_convolution(x, sign, is_serial)
-        return _product(x, _roots(n, np.outer(np.arange(n), np.arange(n)), sign))
+        return _product(x, root(n, np.outer(np.arange(n), np.arange(n)), sign))
     # With j = j1 * m + j2 and k = k1 + r * k2, the exponent j * k / n is j1 * k1 / r + j2 * k1 / n + j2 * k2 / m.
     m = n // r
     columns = x.reshaped(rows, r, m).turned((0, 2, 1)).reshaped(rows * m, r)
     inner = _transformed(columns, sign, is_serial).reshaped(rows, m, r)
-    twisted = inner.times(_roots(n, np.outer(np.arange(m), np.arange(r)), sign))
+    twisted = inner.times(root(n, np.outer(np.arange(m), np.arange(r)), sign))
     outer = _transformed(twisted.turned((0, 2, 1)).reshaped(rows * r, m), sign, is_serial).reshaped(rows, r, m)
     return outer.turned((0, 2, 1)).reshaped(rows, n)
 
@@ -131,7 +126,7 @@ def _by_convolution(x: Pair, sign: int, is_serial: bool) -> Pair:
     length = 1 << (2 * n - 2).bit_length()
     # Exponents count in halves; Python's integers keep their squares exact.
     squares = np.array([j * j % (2 * n) for j in range(n)])
-    chirp = _roots(2 * n, squares, sign)
+    chirp = root(2 * n, squares, sign)
     kernel = np.zeros(length, np.complex128)
     kernel[:n] = chirp.conj()
     kernel[length - n + 1 :] = chirp[1:][::-1].conj()
@@ -219,21 +214,24 @@ class DftOp(KeepsElement, CompositeOp):
         return (*shape[:axis], out, *shape[axis + 1 : -1], parts)
 
     @classmethod
-    def decompose(cls, x: Value, *, axis: int, length: int | None, inverse: bool, onesided: bool) -> Value:
-        axis = normalize_axis(axis, x.ndim)
-        n = cls.count(x.shape[axis], length, inverse, onesided)
-        given = _of_length(in_compute_type(x), axis, n // 2 + 1 if inverse and onesided else n)
-        result = _rows_along(given, axis, n, inverse, onesided)
-        if result is None:
-            result = _by_products(given, axis, n, inverse, onesided, is_serial=True)
-        return result.astype(x.element_type)
+    def decompose(cls, x: Value, **settings: Any) -> Value:
+        return cls._transform(x, **settings, is_serial=True)
 
     @classmethod
-    def decompose_in_pieces(cls, x: Value, *, axis: int, length: int | None, inverse: bool, onesided: bool) -> Value:
+    def decompose_in_pieces(cls, x: Value, **settings: Any) -> Value:
+        return cls._transform(x, **settings, is_serial=False)
+
+    @classmethod
+    def _transform(
+        cls, x: Value, *, axis: int, length: int | None, inverse: bool, onesided: bool, is_serial: bool
+    ) -> Value:
         axis = normalize_axis(axis, x.ndim)
         n = cls.count(x.shape[axis], length, inverse, onesided)
         given = _of_length(in_compute_type(x), axis, n // 2 + 1 if inverse and onesided else n)
-        return _by_products(given, axis, n, inverse, onesided, is_serial=False).astype(x.element_type)
+        result = _rows_along(given, axis, n, inverse, onesided) if is_serial else None
+        if result is None:
+            result = _by_products(given, axis, n, inverse, onesided, is_serial=is_serial)
+        return result.astype(x.element_type)
 
     @classmethod
     def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:

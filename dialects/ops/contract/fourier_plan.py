@@ -116,9 +116,9 @@ def column_plan_of(n: int) -> ColumnPlan | None:
     return ColumnPlan(factors) if factors else None
 
 
-def root(n: int, exponents: Array) -> Array:
-    """exp(-2 pi i * exponents / n), of exponents that are brought below n first."""
-    return np.exp(-2j * np.pi * (exponents % n) / n)
+def root(n: int, exponents: Array, sign: int = -1) -> Array:
+    """exp(sign * 2 pi i * exponents / n), of exponents that are brought below n first."""
+    return np.exp(sign * 2j * np.pi * (exponents % n) / n)
 
 
 def _factors(n: int) -> tuple[int, ...]:
