@@ -40,6 +40,17 @@ def epochs(loader: DataLoader, count: int = 2) -> list[Any]:
     return [batch for _ in range(count) for batch in loader]
 
 
+def first_batches(loader: DataLoader, count: int) -> list[Any]:
+    """So many batches, of as many epochs as it takes; the loader stays where it is then."""
+    found: list[Any] = []
+    while len(found) < count:
+        for batch in loader:
+            found.append(batch)
+            if len(found) == count:
+                break
+    return found
+
+
 def same(one: Any, other: Any) -> bool:
     return repr(one) == repr(other)  # Python's numbers print all their digits
 
@@ -68,12 +79,7 @@ def test_goes_on_behind_what_was_given_out(workers: int, given: int) -> None:
         return DataLoader(DATA, 5, shuffle=True, seed=1, num_workers=workers, transform=noisy)
 
     expected, first, second = epochs(loader(), 3), loader(), loader()
-    found: list[Any] = []
-    while len(found) < given:
-        for batch in first:
-            found.append(batch)
-            if len(found) == given:
-                break
+    found = first_batches(first, given)
     second.load_state_dict(first.state_dict())
     assert second.epoch == given // 5
     found += epochs(second, 3 - second.epoch)
@@ -305,12 +311,7 @@ def test_streams_go_on_behind_what_was_given_out() -> None:
     expected = epochs(DataLoader(Lines(13), 5, transform=noisy), 2)
     for given in (0, 1, 2, 3, 4):
         first, second = (DataLoader(Lines(13), 5, transform=noisy, num_workers=n) for n in (0, 2))
-        found: list[Any] = []
-        while len(found) < given:
-            for batch in first:
-                found.append(batch)
-                if len(found) == given:
-                    break
+        found = first_batches(first, given)
         second.load_state_dict(first.state_dict())
         found += [batch for _ in range(2 - second.epoch) for batch in second]
         assert same(found, expected)
