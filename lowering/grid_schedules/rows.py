@@ -121,9 +121,8 @@ class _Rows:
         return self.pieces * self.width <= registers // 4 and not self.between
 
     def steps(self) -> list[Step]:
-        nest, row, width, threads, pieces, kept = (
-            *(self.nest, self.row, self.width, self.threads, self.pieces, self.is_kept),
-        )
+        nest, row, width = self.nest, self.row, self.width
+        threads, pieces, kept = self.threads, self.pieces, self.is_kept
         order = [*self.rows, *self.inside, *self.between, row]
         steps: list[Step] = [Reorder(tuple(order))] if order != list(nest.extents) else []
         inner = row

@@ -33,7 +33,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tenon.dialects.families.monoid import combining_op
 from tenon.dialects.upstream.walking import all_ops, ops_of
-from tenon.lowering.buffers.memref_facts import row_major_strides
+from tenon.lowering.buffers.memref_facts import WHOLE_VIEWS, row_major_strides
 from tenon.lowering.buffers.shared_arguments import shared_arguments
 from tenon.lowering.grid_schedules.grouped_rows import GroupedRows, combining_columns, drop_argument, row_axis
 from tenon.lowering.grid_schedules.parts import add_arguments, unscheduled_kernels
@@ -245,7 +245,7 @@ class _Beside:
         made = builder.insert(func.CallOp(kernel.sym_name.data, [*operands, *parts], []))
         for known, part, function in zip(self.sums, parts, combining, strict=True):
             call = func.CallOp(function.sym_name.data, [part, known.call.operands[1]], [])
-            is_behind = _is_before(self.call, known.call)
+            is_behind = self.call.is_before_in_block(known.call)
             builder = Builder(InsertPoint.before(known.call) if is_behind else InsertPoint.after(made))
             builder.insert(call)
             Rewriter.erase_op(known.call)
@@ -255,7 +255,7 @@ class _Beside:
         """Whether nothing but such sums comes between the call of the kernel and another one, so that what the one has
         for the other is not needed any more when it is called next."""
         own, op = {known.call for known in self.sums}, self.call.next_op
-        if not _is_before(self.call, call):
+        if not self.call.is_before_in_block(call):
             return True
         while op is not None and (op in own or op.name in _VIEWS or isinstance(op, arith.ConstantOp)):
             if op is call:
@@ -294,17 +294,9 @@ class _Scratch:
         return found
 
 
-def _is_before(one: Operation, other: Operation) -> bool:
-    """Whether an op of a block comes before another one of it."""
-    op: Operation | None = one
-    while op is not None and op is not other:
-        op = op.next_op
-    return op is not None
-
-
 def _may_move(user: func.CallOp, call: func.CallOp, is_written: bool, written: Written) -> bool:
     """Whether what `user` adds up may be added up by `call`, before or behind which it is."""
-    is_behind = _is_before(call, user)
+    is_behind = call.is_before_in_block(user)
     if is_written and not is_behind:
         return False
     first, last = (call, user) if is_behind else (user, call)
@@ -333,7 +325,7 @@ _VIEWS = ("memref.view", "memref.alloc", "memref.reinterpret_cast", "memref.subv
 
 def _memory(value: SSAValue) -> SSAValue:
     """What a view shows: an argument, or a place of the arena."""
-    while isinstance(value.owner, memref.ReinterpretCastOp | memref.SubviewOp | memref.CollapseShapeOp):
+    while isinstance(value.owner, (memref.ReinterpretCastOp, memref.SubviewOp, *WHOLE_VIEWS)):
         value = value.owner.operands[0]
     return value
 

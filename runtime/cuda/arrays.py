@@ -67,12 +67,14 @@ def _view(given: Any) -> Any:
     except RuntimeError as error:  # PyTorch's, of arrays whose gradient is recorded
         raise TypeError(f"a {type(given).__name__} cannot be read: {error}") from None
     known = _VIEWS.setdefault(id(given), view)
-    if known is view or (known.data.ptr, known.dtype, known.shape, known.strides) == (
-        *(view.data.ptr, view.dtype, view.shape, view.strides),
-    ):
+    if known is view or _layout(known) == _layout(view):
         return known
     _VIEWS[id(given)] = view
     return view
+
+
+def _layout(array: Any) -> tuple[Any, ...]:
+    return array.data.ptr, array.dtype, array.shape, array.strides
 
 
 install_view(taken)
