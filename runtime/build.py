@@ -1,19 +1,25 @@
-"""Files that a module compiles to, for a target named on the command line; nothing is run."""
+"""What a module compiles to, for a target named on the command line: files, and what decided; nothing is run."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from tenon.lowering.explanation import Explained, Row, as_text
+from tenon.lowering.pipeline import lower_to_buffers
 from tenon.runtime.arguments.interface import Interface
-from tenon.runtime.executable_cuda import Built, build_for_cuda
-from tenon.runtime.lower import lower_with, options
+from tenon.runtime.executable_cuda import Built, build_for_cuda, origin_of
+from tenon.runtime.lower import kernel_origins, lower_with, options
 
 if TYPE_CHECKING:
+    from tenon.lowering.options import LoweringOptions
     from tenon.passes.machine import Gpu
+    from tenon.runtime.cuda.report import KernelReport
 
 
 def build(module: ModuleOp, target: str) -> dict[str, bytes]:
@@ -24,12 +30,100 @@ def build(module: ModuleOp, target: str) -> dict[str, bytes]:
     `void tenon_reset_threads(void)`, once, and then `void tenon_set_threads(int)` are called. Code that sorts calls
     what is in `tenon_sort_BITS.o`. Raises `ValueError` for another target.
     """
+    architecture = _architecture(target)
+    return _for_cpu(module) if architecture is None else _for_cuda(module, architecture)
+
+
+def explain(module: ModuleOp, target: str) -> Explanation:
+    """What kernels `module`, at any stage before loops, has on a target of `build`, which options there are for each,
+    which one is taken, and what it takes then. Where NVRTC is missing, no time is predicted for a GPU.
+    """
+    architecture = _architecture(target)
+    known = options("cpu", module=module) if architecture is None else options("cuda", architecture)
+    buffered = module.clone()
+    origins = kernel_origins(module, known)
+    (stage, *_) = lower_to_buffers(Context(), buffered, known)
+    if stage.name != "buffered":
+        raise ValueError("the program is at the stage of loops, where schedules are decided already")
+    notes: tuple[str, ...] = ()
+    if architecture is None:
+        kernels, facts = _options_on_cpu(buffered, known), _counted(buffered)
+    else:
+        assert known.gpu is not None
+        kernels, facts, notes = _options_on_gpu(module, buffered, known, known.gpu)
+    told = [replace(k, facts=facts.get(k.kernel, {}), notes=_origin(k.kernel, origins) + k.notes) for k in kernels]
+    return Explanation(target, told, notes)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What `explain` tells."""
+
+    target: str
+    kernels: Sequence[Explained]
+    notes: tuple[str, ...]
+
+    def text(self) -> str:
+        """For people."""
+        return as_text(self.kernels) + "".join(f"{note}\n" for note in self.notes)
+
+    def json(self) -> str:
+        """For programs."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+
+def _architecture(target: str) -> str | None:
+    """The architecture of a GPU, or None for a CPU."""
     device, _, architecture = target.partition(":")
-    if device == "cpu" and not architecture:
-        return _for_cpu(module)
+    if (device, architecture) == ("cpu", ""):
+        return None
     if device == "cuda" and architecture:
-        return _for_cuda(module, architecture)
+        return architecture
     raise ValueError(f"target {target!r} is neither cpu nor cuda:ARCH, such as cuda:sm_90")
+
+
+def _origin(kernel: str, origins: Mapping[str, str]) -> tuple[str, ...]:
+    text = origin_of(kernel, origins)
+    return (text,) if text else ()
+
+
+def _counted(buffered: ModuleOp) -> dict[str, Row]:
+    """What the kernels of a module move and compute."""
+    from tenon.lowering.kernels.bytes_moved import bytes_moved
+    from tenon.lowering.kernels.operations import operations_of
+
+    operations = operations_of(buffered.clone())
+    return {
+        moved.kernel: {
+            "read": moved.read // moved.calls,
+            "written": moved.written // moved.calls,
+            "operations": operations.get(moved.kernel),
+        }
+        for moved in bytes_moved(buffered.clone())
+    }
+
+
+def _options_on_cpu(buffered: ModuleOp, known: LoweringOptions) -> list[Explained]:
+    from tenon.lowering.schedules.explain import explain
+    from tenon.runtime.tuning import decisions
+
+    return explain(buffered, known.machine, decisions("cpu", known.machine.vector_bits))
+
+
+def _options_on_gpu(
+    module: ModuleOp, buffered: ModuleOp, known: LoweringOptions, gpu: Gpu
+) -> tuple[list[Explained], dict[str, Row], tuple[str, ...]]:
+    """The same on a GPU; what its kernels take, if they can be compiled, and what is to be said of that."""
+    from tenon.lowering.grid_schedules.decide_steps import explain
+    from tenon.runtime.cuda.nvrtc import why_unavailable
+    from tenon.runtime.cuda.report import total
+
+    if (missing := why_unavailable()) is not None:
+        return explain(buffered, gpu, {}), _counted(buffered), (f"times are not predicted: {missing}",)
+    built = build_for_cuda(module, "main", known, gpu.architecture)
+    reports = _reports(buffered, built, gpu)
+    facts = {report.name: report.facts() for report in reports}
+    return explain(buffered, gpu, built.serialised), facts, (total(reports, gpu),)
 
 
 def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
@@ -59,7 +153,7 @@ def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
 
 def _for_cuda(module: ModuleOp, architecture: str) -> dict[str, bytes]:
     from tenon.lowering.grid_schedules.decide_steps import explain
-    from tenon.lowering.pipeline import lower_to_buffers
+    from tenon.runtime.cuda.report import as_table
 
     told = options("cuda", architecture)
     assert told.gpu is not None
@@ -71,26 +165,25 @@ def _for_cuda(module: ModuleOp, architecture: str) -> dict[str, bytes]:
         "main.grid.mlir": f"{built.mapped!s}\n".encode(),
         f"main.{architecture}.cu": built.source.encode(),
         f"main.{architecture}.cubin": built.compiled.cubin,
-        f"main.{architecture}.txt": _report(before, built, told.gpu).encode(),
+        f"main.{architecture}.txt": as_table(_reports(before, built, told.gpu), told.gpu).encode(),
         f"main.{architecture}.schedules.txt": (
-            explain(before, told.gpu, built.serialised) if before is not None else ""
+            as_text(explain(before, told.gpu, built.serialised)) if before is not None else ""
         ).encode(),
         f"main.{architecture}.json": Interface.of(built.mapped).to_json().encode(),
     }
 
 
-def _report(before: ModuleOp | None, built: Built, gpu: Gpu) -> str:
-    """The table of the kernels of a module. What they move and compute is counted where kernels are not loops yet, in
-    the module `before`."""
+def _reports(before: ModuleOp | None, built: Built, gpu: Gpu) -> Sequence[KernelReport]:
+    """What is known of the kernels of a module. What they move and compute is counted where kernels are not loops yet,
+    in the module `before`."""
     from tenon.lowering.kernels.bytes_moved import bytes_moved
     from tenon.lowering.kernels.operations import operations_of
     from tenon.runtime.cuda.disassembly import disassembler, executed_counts, instruction_counts
-    from tenon.runtime.cuda.report import as_table, report
+    from tenon.runtime.cuda.report import report
 
     moved = bytes_moved(before.clone()) if before is not None else ()
-    operations = operations_of(before) if before is not None else {}
+    operations = operations_of(before.clone()) if before is not None else {}
     compiled, program = built.compiled, disassembler() if built.compiled.cubin else None
     instructions = instruction_counts(compiled.cubin, program) if program is not None else None
     executed = executed_counts(compiled.cubin, program) if program is not None else {}
-    found = report(built.mapped, compiled.kernels, moved, operations, instructions, executed, built.serialised, gpu)
-    return as_table(found, gpu)
+    return report(built.mapped, compiled.kernels, moved, operations, instructions, executed, built.serialised, gpu)

@@ -206,10 +206,8 @@ class CudaExecutable:
             return known
 
     def origin(self, kernel: str) -> str:
-        """What a kernel computes, with the lines of the user; empty where that is not known. One that was made of
-        another, of which it does a part, has its name with more behind it."""
-        origins = self.origins()
-        return next((text for name, text in origins.items() if f"{kernel}_".startswith(f"{name}_")), "")
+        """What a kernel computes, with the lines of the user; empty where that is not known."""
+        return origin_of(kernel, self.origins())
 
     @property
     def memory_kind(self) -> Kind:
@@ -217,6 +215,12 @@ class CudaExecutable:
         from tenon.runtime.cuda.arrays import check_output, span
 
         return Kind(check_output, span)
+
+
+def origin_of(kernel: str, origins: Mapping[str, str]) -> str:
+    """What a kernel computes, of what is known of some (`lower.kernel_origins`); empty where that is not known. One
+    that was made of another, of which it does a part, has its name with more behind it."""
+    return next((text for name, text in origins.items() if f"{kernel}_".startswith(f"{name}_")), "")
 
 
 _COPIES: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from typing import TYPE_CHECKING
 
 from tenon.runtime.cpu.compile import Target, host_target
 from tenon.runtime.knobs import knobs
+
+if TYPE_CHECKING:
+    from tenon.lowering.tuning_record import Decisions
 
 
 def processor_name(target: Target, bits: int) -> str:
@@ -29,7 +33,7 @@ def options(device: str, vector_bits: int) -> str:
         raise FileNotFoundError(f"TENON_TUNING: there is no tuning record {path}")
     processor = processor_name(host_target(), vector_bits)
     if knobs.reproducible:
-        from tenon.lowering.schedules.tuning_record import TuningRecord
+        from tenon.lowering.tuning_record import TuningRecord
 
         known = TuningRecord.read(path).processors
         if processor not in known:
@@ -38,6 +42,15 @@ def options(device: str, vector_bits: int) -> str:
                 f"{processor}; with TENON_REPRODUCIBLE=1 it is not left unused"
             )
     return f"record={json.dumps(str(path))} processor={json.dumps(processor)}"
+
+
+def decisions(device: str, vector_bits: int) -> Decisions:
+    """What the record says that is in use; nothing without one. Raises as `options` does."""
+    from tenon.lowering.tuning_record import TuningRecord
+
+    if knobs.tuning is None or not options(device, vector_bits):
+        return {}
+    return TuningRecord.read(knobs.tuning).processors.get(processor_name(host_target(), vector_bits), {})
 
 
 def digest(device: str, vector_bits: int) -> str:

@@ -237,6 +237,31 @@ def compile_(file: str, target: str, output: Path | None) -> None:
         click.echo(str(folder / name))
 
 
+@main.command("explain")
+@click.argument("file")
+@click.option("--target", default="cpu", show_default=True, help="cpu, or cuda:ARCH such as cuda:sm_90a.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of text.")
+@reported
+def explain_(file: str, target: str, as_json: bool) -> None:
+    """Say how the kernels of FILE (.mlir or .onnx) are to run on a target, and why: which ways were asked for, what is
+    against each, which one is chosen, and of a GPU what that is predicted to take.
+
+    Nothing is run, and for CUDA neither a GPU nor a driver is needed.
+    """
+    from tenon.runtime.build import explain
+    from tenon.runtime.dynamic import name_unknown_sizes
+
+    module = program_of(file)
+    name_unknown_sizes(module)
+    explanation = explain(module, target)
+    click.echo(explanation.json() if as_json else explanation.text(), nl=False)
+
+
+def program_of(file: str) -> Any:
+    """The module in a file, or of an ONNX model."""
+    return import_model(file).trace().module if is_onnx(file) else read_module(file)
+
+
 @main.command("import")
 @click.argument("file")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The .mlir file to write.")
@@ -290,7 +315,7 @@ def tune_(file: str, output: Path | None, seconds: float) -> None:
 
     What the record says of other kernels and other processors stays in it. TENON_TUNING=RECORD uses it.
     """
-    from tenon.lowering.schedules.tuning_record import TuningRecord
+    from tenon.lowering.tuning_record import TuningRecord
     from tenon.runtime.cpu.compile import host_target
     from tenon.runtime.lower import machine
     from tenon.runtime.store.files import write_file
@@ -305,7 +330,7 @@ def tune_(file: str, output: Path | None, seconds: float) -> None:
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}")
     record = TuningRecord.read(path) if path.exists() else TuningRecord()
-    module = import_model(file).trace().module if is_onnx(file) else read_module(file)
+    module = program_of(file)
     processor = processor_name(host_target(), machine(tiles=False).vector_bits)
     record.processors.setdefault(processor, {}).update(tune(module, seconds, report))
     write_file(path, record.text())

@@ -28,7 +28,7 @@ from tenon.lowering.schedules.candidates import neighbours, other_strips
 from tenon.lowering.schedules.schedule import decide, prepare_kernel
 from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.lowering.schedules.strips import write_strips
-from tenon.lowering.schedules.tuning_record import Decision, Decisions, described, kernel_key
+from tenon.lowering.tuning_record import Decision, Decisions, described, kernel_key
 from tenon.passes.machine import Machine
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.knobs import knobs

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from math import inf, prod
+from functools import partial
+from math import inf, isfinite, prod
 
 from xdsl.ir import SSAValue
 
-from tenon.lowering.grid_schedules.product_tiles import EQUAL
+from tenon.lowering.explanation import Row
+from tenon.lowering.grid_schedules.product_tiles import EQUAL, Tiled
 from tenon.lowering.steps.bind import BindLoop, Resident
 from tenon.lowering.steps.nest import Nest
 from tenon.lowering.steps.pack import Pack
@@ -55,10 +57,15 @@ ANSWERED = 3 / 4
 """Of the latency of memory what a copy takes: most operands are in L2."""
 
 
-def decide_contraction(nest: Nest) -> Sequence[Step] | str:
-    """Steps for a contraction, alone or followed by what is done to each of its results."""
-    found = large_product(nest)
-    return found if isinstance(found, str) else _Contraction(nest, found).steps()
+def tiles_of_contraction(nest: Nest) -> Sequence[Tiled] | str:
+    """The tiles for a contraction, alone or followed by what is done to each of its results."""
+    product = large_product(nest)
+    if isinstance(product, str):
+        return product
+    made = _Contraction(nest, product)
+    return [
+        Tiled(taken, partial(made.facts, tile, taken), partial(made.steps, tile)) for tile, taken in best(nest, product)
+    ]
 
 
 def large_product(nest: Nest) -> MatrixProduct | str:
@@ -228,14 +235,17 @@ def cycles(nest: Nest, product: MatrixProduct, tile: Tile) -> float:
     return rounds * of_round(block.resident) + of_round(-(-rest // machine.multiprocessors))
 
 
-def best(nest: Nest, product: MatrixProduct) -> Tile:
-    """The tile that takes the fewest cycles; of those that take as long the largest, which reads least again, with the
-    fewest slices."""
+def best(nest: Nest, product: MatrixProduct) -> list[tuple[Tile, float]]:
+    """The tiles that there is room for, with the cycles that they take, the one to choose first: that of the fewest; of
+    those that take as long the largest, which reads least again, with the fewest slices."""
     taken = {tile: cycles(nest, product, tile) for tile in tiles(nest, product)}
     least = EQUAL * min(taken.values())
-    return min(
-        taken, key=lambda tile: (max(taken[tile], least), -prod(tile.size), tile.slices, tile.depth, taken[tile])
-    )
+
+    def order(tile: Tile) -> tuple[float, ...]:
+        return max(taken[tile], least), -prod(tile.size), tile.slices, tile.depth, taken[tile]
+
+    fitting = [tile for tile in taken if isfinite(taken[tile])]
+    return [(tile, taken[tile]) for tile in sorted(fitting or taken, key=order)]
 
 
 @dataclass(frozen=True)
@@ -243,10 +253,20 @@ class _Contraction:
     nest: Nest
     axes: MatrixProduct
 
-    def steps(self) -> list[Step]:
+    def facts(self, tile: Tile, taken: float) -> Row:
+        """What is told of a tile."""
+        block, (down, across) = needs(self.nest, self.axes, tile), tile.size
+        return {
+            "tile": f"{down}x{across}",
+            "slices": tile.slices,
+            "depth": tile.depth,
+            "blocks": block.blocks,
+            "cycles": round(taken) if isfinite(taken) else None,
+        }
+
+    def steps(self, tile: Tile) -> list[Step]:
         nest, (row, column, reduced) = self.nest, (self.axes.row, self.axes.column, self.axes.reduced)
         steps = ordered(nest, self.axes)
-        tile = best(nest, self.axes)
         for axis, lanes, (count, warps) in zip((row, column), SPREAD, (tile.rows, tile.columns), strict=True):
             steps += _tiled(axis, count, warps, lanes, tile.vector)
         outer, inner = f"{reduced}o", f"{reduced}i"

@@ -21,54 +21,50 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from tenon.lowering.buffers.alignments import alignments, write_alignments
 from tenon.lowering.buffers.shared_arguments import shared_arguments, write_shared
+from tenon.lowering.explanation import Explained, Option, Row
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.grid_schedules.chained_products import decide_chained_products, decide_chained_warpgroups
 from tenon.lowering.grid_schedules.columns import decide_columns
-from tenon.lowering.grid_schedules.contractions import decide_contraction, large_product
+from tenon.lowering.grid_schedules.contractions import tiles_of_contraction
 from tenon.lowering.grid_schedules.elementwise import decide_elementwise
-from tenon.lowering.grid_schedules.matrix_instructions import candidates, decide_matrix_instructions
-from tenon.lowering.grid_schedules.product_tiles import told
+from tenon.lowering.grid_schedules.matrix_instructions import tiles_of_matrix_instructions
+from tenon.lowering.grid_schedules.product_tiles import Tiled, first_of
 from tenon.lowering.grid_schedules.rows import decide_rows, decide_rows_and_columns
 from tenon.lowering.grid_schedules.transposes import decide_transpose
-from tenon.lowering.grid_schedules.warpgroup_instructions import candidates as warpgroup_candidates
-from tenon.lowering.grid_schedules.warpgroup_instructions import (
-    decide_warpgroup_boxes,
-    decide_warpgroup_instructions,
-)
+from tenon.lowering.grid_schedules.warpgroup_instructions import tiles_of_warpgroups
 from tenon.lowering.grid_schedules.whole_reductions import decide_whole_reductions, decide_windows
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.statement import kernels_of, read_kernel
 from tenon.lowering.steps.nest import Nest, NestError
 from tenon.lowering.steps.pack import ASYNC
 from tenon.lowering.steps.step import Step
-from tenon.lowering.steps.table import ATTRIBUTE, apply_steps, given_steps, write_steps
+from tenon.lowering.steps.table import ATTRIBUTE, apply_steps, given_steps, read_steps, write_steps
 from tenon.lowering.steps.validity import nest_obstacle
+from tenon.lowering.tuning_record import described
 from tenon.passes.machine import Gpu
 
 Decider = Callable[[Nest], Sequence[Step] | str]
+
+TILED: dict[str, Callable[[Nest], Sequence[Tiled] | str]] = {
+    "warpgroup instructions": tiles_of_warpgroups,
+    "warpgroup instructions, threads copy": partial(tiles_of_warpgroups, copies=ASYNC),
+    "matrix instructions": tiles_of_matrix_instructions,
+    "contractions": tiles_of_contraction,
+}
+"""The deciders that choose among tiles of a product."""
 
 DECIDERS: dict[str, Decider] = {
     "transposes": decide_transpose,
     "elementwise": decide_elementwise,
     "chained warpgroups": decide_chained_warpgroups,
     "chained products": decide_chained_products,
-    "warpgroup instructions": decide_warpgroup_boxes,
-    "warpgroup instructions, threads copy": decide_warpgroup_instructions,
-    "matrix instructions": decide_matrix_instructions,
-    "contractions": decide_contraction,
+    **{name: first_of(tiles) for name, tiles in TILED.items()},
     "windows": decide_windows,
     "rows": decide_rows,
     "rows and columns": decide_rows_and_columns,
     "columns": decide_columns,
     "whole reductions": decide_whole_reductions,
 }
-
-TILED = {
-    "warpgroup instructions": warpgroup_candidates,
-    "warpgroup instructions, threads copy": partial(warpgroup_candidates, copies=ASYNC),
-    "matrix instructions": candidates,
-}
-"""The deciders that choose among tiles of a product."""
 
 UNSCHEDULED = "unscheduled"
 """The attribute of a kernel that no decider has steps for: the reasons."""
@@ -130,34 +126,42 @@ def steps_of(function: func.FuncOp, machine: Gpu, decider: Decider) -> Sequence[
         return str(error)
 
 
-def explain(module: ModuleOp, gpu: Gpu, serialised: Mapping[str, str]) -> str:
-    """The text for all kernels of a module that nothing was decided for yet; it stays as it is. Of kernels that are
-    `serialised` it says why (see `Built`)."""
-    lines: list[str] = []
+def explain(module: ModuleOp, gpu: Gpu, serialised: Mapping[str, str]) -> list[Explained]:
+    """What there is for all kernels of a module that nothing was decided for yet; it stays as it is. Of kernels that
+    are `serialised` it says why (see `Built`)."""
     given, aligned = given_steps(module), alignments(module, gpu.access)
+    found: list[Explained] = []
     for function in kernels_of(module.clone()):
-        write_alignments(function, aligned.get(function.sym_name.data))
-        lines.append(f"{function.sym_name.data}")
-        if ATTRIBUTE in function.attributes or function.sym_name.data in given:
-            lines.append("  its steps are given")
+        name, remark = function.sym_name.data, serialised.get(function.sym_name.data)
+        write_alignments(function, aligned.get(name))
+        if name in given:
+            function.attributes[ATTRIBUTE] = given[name]
+        notes = (
+            () if remark is None else (f"by instructions of {gpu.architecture} the assembler serialises it: {remark}",)
+        )
+        found.append(_explained(function, gpu if remark is None else gpu.common, notes))
+    return found
+
+
+def _explained(function: func.FuncOp, machine: Gpu, notes: tuple[str, ...]) -> Explained:
+    """The same for one kernel, which is changed."""
+    name, is_given = function.sym_name.data, ATTRIBUTE in function.attributes
+    kernel = collapse_loops(function) or read_kernel(function)
+    if is_given:
+        steps = tuple(map(str, read_steps(function) or ()))
+        return Explained(name, described(kernel), (Option("given steps", None, True, (), steps),), notes)
+    options: list[Option] = []
+    for decider, decide_ in DECIDERS.items():
+        steps = steps_of(function, machine, decide_)
+        if isinstance(steps, str):
+            options.append(Option(decider, steps))
             continue
-        machine = gpu
-        if (remark := serialised.get(function.sym_name.data)) is not None:
-            machine = gpu.common
-            lines.append(f"  by instructions of {gpu.architecture} the assembler serialises it: {remark}")
-        collapse_loops(function)
-        for name, decider in DECIDERS.items():
-            steps = steps_of(function, machine, decider)
-            if isinstance(steps, str):
-                lines.append(f"  {name}: {steps}")
-                continue
-            lines.append(f"  {name}: chosen")
-            nest = Nest.of(read_kernel(function), machine)
-            product = large_product(nest)
-            if name in TILED and not isinstance(product, str):
-                lines += [f"    {line}" for line in told(TILED[name](nest, product))]
-            lines += [f"    {step}" for step in steps]
-            break
-        else:
-            lines.append("  a thread or a block for each iteration of its outermost loop")
-    return "".join(f"{line}\n" for line in lines)
+        is_first = not any(option.chosen for option in options)
+        rows: tuple[Row, ...] = ()
+        if decider in TILED:
+            tiles = TILED[decider](Nest.of(read_kernel(function), machine))
+            rows = () if isinstance(tiles, str) else tuple([tile.facts() for tile in tiles])
+        options.append(Option(decider, None, is_first, rows, tuple(map(str, steps))))
+    if not any(option.chosen for option in options):
+        notes = (*notes, "a thread or a block for each iteration of its outermost loop")
+    return Explained(name, described(kernel), tuple(options), notes)

@@ -16,10 +16,11 @@ from tenon.lowering.grid_schedules.contractions import large_product, ordered, p
 from tenon.lowering.grid_schedules.product_tiles import (
     Block,
     Candidate,
+    Tiled,
     bytes_of_piece,
     candidate,
-    ranked,
     registers_of,
+    tiled,
 )
 from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.steps.bind import BindLoop
@@ -49,15 +50,15 @@ STAGES = 4
 """Pieces that are copied or used at a time."""
 
 
-def decide_matrix_instructions(nest: Nest) -> Sequence[Step] | str:
-    """Steps for a product of matrices, alone or followed by what is done to each element of the result."""
+def tiles_of_matrix_instructions(nest: Nest) -> Sequence[Tiled] | str:
+    """The tiles for a product of matrices, alone or followed by what is done to each element of the result."""
     product = large_product(nest)
     if isinstance(product, str):
         return product
     instruction = matrix_instruction(product.statement, nest.machine)
     if isinstance(instruction, str):
         return instruction
-    return _Steps(nest, product, instruction).all()
+    return tiled(candidates(nest, product), _Steps(nest, product, instruction).all)
 
 
 def warps_of(rows: int, columns: int) -> tuple[int, int]:
@@ -84,11 +85,10 @@ class _Steps:
     product: MatrixProduct
     instruction: Instruction
 
-    def all(self) -> list[Step]:
+    def all(self, tile: Candidate) -> list[Step]:
         nest, product = self.nest, self.product
         row, column, reduced = product.row, product.column, product.reduced
         steps = ordered(nest, product)
-        tile = ranked(candidates(nest, product))[0]
         down, across = warps_of(tile.rows, tile.columns)
         steps += cut_rows(row, tile.rows, tile.rows // down) + _columns(column, tile.columns, tile.columns // across)
         depth = self.instruction.fragments["a"].shape[1]

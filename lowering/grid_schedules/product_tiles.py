@@ -9,13 +9,16 @@ products reach, as they leave no registers for the next block.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
+from tenon.lowering.explanation import Row
 from tenon.lowering.grid_schedules.elementwise import accesses
 from tenon.lowering.steps.nest import Nest
 from tenon.lowering.steps.products import MatrixProduct
+from tenon.lowering.steps.step import Step
 from tenon.passes.machine import GPU_REGISTER, Gpu
 
 BESIDE_SUMS = 56
@@ -67,6 +70,11 @@ class Candidate:
     def longest(self) -> float:
         """The cycles that it takes."""
         return self.cycles[self.bound]
+
+    def facts(self) -> Row:
+        """What is told of it."""
+        size = f"{self.rows}x{self.columns}"
+        return {"tile": size, "blocks": self.blocks, "cycles": round(self.longest), "bound": self.bound}
 
 
 def ranked(tiles: Iterable[Candidate]) -> list[Candidate]:
@@ -145,10 +153,27 @@ def bytes_of_piece(machine: Gpu, tile: Candidate, stages: int, least: int, most:
     return piece
 
 
-def told(tiles: Iterable[Candidate]) -> list[str]:
-    """A line for each tile of a product, the one to choose first."""
-    rows = [["tile", "blocks", "cycles", "bound"]]
-    for tile in ranked(tiles):
-        rows.append([f"{tile.rows}x{tile.columns}", str(tile.blocks), f"{tile.longest:.0f}", tile.bound])
-    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+@dataclass(frozen=True)
+class Tiled:
+    """A tile of a product that a decider may choose, and the steps by which a block computes it."""
+
+    cycles: float
+    """Of a multiprocessor, as far as they are known."""
+    facts: Callable[[], Row]
+    """For readers."""
+    steps: Callable[[], Sequence[Step]]
+
+
+def tiled(tiles: Iterable[Candidate], steps: Callable[[Candidate], Sequence[Step]]) -> list[Tiled]:
+    """The tiles with what is done for each of them, the one to choose first."""
+    return [Tiled(tile.longest, tile.facts, partial(steps, tile)) for tile in ranked(tiles)]
+
+
+def first_of(tiles: Callable[[Nest], Sequence[Tiled] | str]) -> Callable[[Nest], Sequence[Step] | str]:
+    """The decider that takes the first of `tiles`."""
+
+    def decide(nest: Nest) -> Sequence[Step] | str:
+        found = tiles(nest)
+        return found if isinstance(found, str) else found[0].steps()
+
+    return decide

@@ -11,16 +11,17 @@ Blocks that run at the same time have neighbouring rows and columns.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from math import prod
 
 from tenon.lowering.grid_schedules.contractions import large_product, ordered, packed_results
 from tenon.lowering.grid_schedules.matrix_instructions import WARPS, dealt_columns, is_asynchronous
-from tenon.lowering.grid_schedules.product_tiles import BESIDE_SUMS, Block, Candidate, candidate, ranked
+from tenon.lowering.grid_schedules.product_tiles import BESIDE_SUMS, Block, Candidate, Tiled, candidate, tiled
 from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.contract import WGMMA, Contract
 from tenon.lowering.steps.contract_warpgroup import DEPTH, PART, ROWS, SPAN
 from tenon.lowering.steps.nest import Nest, NestAccess
-from tenon.lowering.steps.pack import ASYNC, BOXES, SHARED, Pack
+from tenon.lowering.steps.pack import BOXES, SHARED, Pack
 from tenon.lowering.steps.pipeline import Last, Pipeline, Registers, left_to_computing
 from tenon.lowering.steps.products import MatrixProduct, warpgroup_instruction
 from tenon.lowering.steps.reorder import Reorder
@@ -48,18 +49,9 @@ GROUP = 8
 """About how many tiles down the rows of the result blocks take before they go on to the next columns."""
 
 
-def decide_warpgroup_boxes(nest: Nest) -> Sequence[Step] | str:
-    """Steps for a product of matrices, alone or followed by what is done to each element of the result, whose operands
-    a warp of its own has copied."""
-    return _decide(nest, BOXES)
-
-
-def decide_warpgroup_instructions(nest: Nest) -> Sequence[Step] | str:
-    """The same with operands that all threads copy."""
-    return _decide(nest, ASYNC)
-
-
-def _decide(nest: Nest, copies: str) -> Sequence[Step] | str:
+def tiles_of_warpgroups(nest: Nest, copies: str = BOXES) -> Sequence[Tiled] | str:
+    """The tiles for a product of matrices, alone or followed by what is done to each element of the result, whose
+    operands a warp of its own has copied, or all threads copy."""
     product = large_product(nest)
     if isinstance(product, str):
         return product
@@ -75,7 +67,7 @@ def _decide(nest: Nest, copies: str) -> Sequence[Step] | str:
         return f"pieces of {piece} of the {depth} that are added up would be mostly empty"
     if not all(is_asynchronous(nest, access, axis, product.reduced) for access, axis in _operands(product)):
         return "rows of operands begin where no asynchronous copy can"
-    return _steps(nest, product, copies)
+    return tiled(candidates(nest, product, copies), partial(_steps, nest, product, copies))
 
 
 def _operands(product: MatrixProduct) -> tuple[tuple[NestAccess, str], tuple[NestAccess, str]]:
@@ -88,7 +80,7 @@ def _piece(product: MatrixProduct) -> int:
     return SPAN // product.left.access.element_bytes
 
 
-def candidates(nest: Nest, product: MatrixProduct, copies: str = BOXES) -> Iterator[Candidate]:
+def candidates(nest: Nest, product: MatrixProduct, copies: str) -> Iterator[Candidate]:
     """The tiles that there are, with what they take where operands are copied so."""
     stages = _stages(nest, product)
     for rows, columns in TILES:
@@ -105,10 +97,9 @@ def _stages(nest: Nest, product: MatrixProduct) -> int:
     return min(STAGES, pieces)
 
 
-def _steps(nest: Nest, product: MatrixProduct, copies: str) -> list[Step]:
+def _steps(nest: Nest, product: MatrixProduct, copies: str, tile: Candidate) -> list[Step]:
     row, column, reduced = product.row, product.column, product.reduced
     steps = ordered(nest, product)
-    tile = ranked(candidates(nest, product, copies))[0]
     turns = _turns(nest, product, tile)
     steps += [*rows_of_warpgroups(row, tile.rows), *_columns(column, tile.columns, turns)]
     steps += _neighbours(nest, product, tile)

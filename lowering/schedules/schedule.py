@@ -44,7 +44,7 @@ from tenon.lowering.schedules.short_rows import short_rows
 from tenon.lowering.schedules.strips import decide_strips, write_strips
 from tenon.lowering.schedules.sum_blocks import decide_block, write_block
 from tenon.lowering.schedules.tile import SEPARATE_ROWS, decide_rows, decide_tile
-from tenon.lowering.schedules.tuning_record import Decision, TuningRecord, kernel_key
+from tenon.lowering.tuning_record import Decision, TuningRecord, kernel_key
 from tenon.passes.machine import Machine
 
 
@@ -100,10 +100,8 @@ def schedule_kernel(
     kernel = prepare_kernel(function, machine) if is_prepared else read_without_padding(function)
     if machine.vector_bits == 0:
         return
-    decision = tuned.get(kernel_key(function)) if tuned and not pinned else None
-    schedules, strips = decide(kernel, machine) if decision is None else decision.of(kernel)
-    if decision is not None and not all(map(_may_use_tiles, kernel.statements, schedules, repeat(machine))):
-        schedules, strips = decide(kernel, machine)
+    decision = decision_for(kernel, machine, tuned) if tuned and not pinned else None
+    schedules, strips = decide(kernel, machine) if decision is None else measured(decision, kernel)
     if strips is not None and not pinned:
         write_strips(function, strips)
     if not pinned and (shared := shared_loops(kernel)):
@@ -113,6 +111,28 @@ def schedule_kernel(
     for statement, schedule in zip(kernel.statements, schedules, strict=True):
         if schedule is not None and "schedule" not in statement.op.attributes:
             statement.op.attributes["schedule"] = schedule.attribute()
+
+
+def decision_for(kernel: Kernel, machine: Machine, tuned: Mapping[str, Decision]) -> Decision | None:
+    """What a record says of a kernel, if the machine has the tiles that it asks for."""
+    decision = tuned.get(kernel_key(kernel.function))
+    if decision is None:
+        return None
+    schedules, _ = measured(decision, kernel)
+    return decision if all(map(_may_use_tiles, kernel.statements, schedules, repeat(machine))) else None
+
+
+def measured(decision: Decision, kernel: Kernel) -> tuple[list[Schedule | None], list[int] | None]:
+    """What `decide` gives, as a tuning record says. Raises `ValueError` where the decision is not for such a kernel."""
+    if len(decision.schedules) != len(kernel.statements):
+        raise ValueError(
+            f"tuning record: {len(decision.schedules)} schedules for a kernel of {len(kernel.statements)} generics"
+        )
+    try:
+        schedules = [None if entries is None else Schedule(**entries) for entries in decision.schedules]
+    except TypeError as error:
+        raise ValueError(f"tuning record: {decision.kernel}: {error}") from None
+    return schedules, None if decision.strips is None else list(decision.strips)
 
 
 def _may_use_tiles(statement: Statement, schedule: Schedule | None, machine: Machine) -> bool:
@@ -138,12 +158,12 @@ def prepare_kernel(function: func.FuncOp, machine: Machine) -> Kernel:
             strips = decide_strips(trial, shared, machine)
             suits = strips is not None and None not in strips[0]
         else:
-            suits = any(_decide_along(trial, shared, loop, machine) for loop in shared)
+            suits = any(not isinstance(_decide_along(trial, shared, loop, machine), str) for loop in shared)
     elif parts := rows_across(kernel):
         clone = function.clone(values)
         copy_across(read_kernel(clone), {values[buffer]: part for buffer, part in parts.items()})
         trial = read_without_padding(clone)
-        suits = _decide_loops(trial, machine)[-1] * LEAST_GAIN < _decide_loops(kernel, machine)[-1]
+        suits = _best_way(trial, machine).cost * LEAST_GAIN < _best_way(kernel, machine).cost
     else:
         return kernel
     if not suits:
@@ -156,33 +176,61 @@ def prepare_kernel(function: func.FuncOp, machine: Machine) -> Kernel:
 def decide(kernel: Kernel, machine: Machine) -> tuple[list[Schedule | None], list[int] | None]:
     """A schedule for each statement, or None where scalars are as good; and the lengths of strips, where they are more
     than what the schedules say."""
-    schedules, strips, _ = _decide_loops(kernel, machine)
-    pairs = zip(kernel.statements, schedules, strict=True)
-    return [schedule and with_pieces_ahead(statement, schedule, machine) for statement, schedule in pairs], strips
+    way = _best_way(kernel, machine)
+    pairs = zip(kernel.statements, way.schedules, strict=True)
+    schedules = [schedule and with_pieces_ahead(statement, schedule, machine) for statement, schedule in pairs]
+    return schedules, way.strips
 
 
-def _decide_loops(kernel: Kernel, machine: Machine) -> tuple[list[Schedule | None], list[int] | None, float]:
-    """The same, but for what single rows fetch ahead, and what it costs, where no strips are for products."""
+@dataclass(frozen=True)
+class Way:
+    """A way for all statements of a kernel to run: what `decide` gives, but for what single rows fetch ahead, and what
+    that costs, in iterations of vectors. Strips for products are not compared with others: they cost nothing."""
+
+    schedules: list[Schedule | None]
+    strips: list[int] | None
+    cost: float
+
+    @staticmethod
+    def of(decisions: Sequence[tuple[Schedule | None, float]]) -> Way:
+        """Of a schedule for each statement, with what it costs."""
+        return Way([schedule for schedule, _ in decisions], None, sum(cost for _, cost in decisions))
+
+
+def _best_way(kernel: Kernel, machine: Machine) -> Way:
+    return best_of(ways(kernel, machine))[1]
+
+
+def best_of(found: Mapping[str, Way | str]) -> tuple[str, Way]:
+    """The first of those ways that cost least, with its name."""
+    return min(((name, way) for name, way in found.items() if isinstance(way, Way)), key=lambda pair: pair[1].cost)
+
+
+def ways(kernel: Kernel, machine: Machine) -> dict[str, Way | str]:
+    """The ways that there are by name, or what is against them."""
     shared, statements = shared_loops(kernel), kernel.statements
     if not shared:
-        decisions = [_decide_alone(statement, machine) for statement in statements]
-        return [schedule for schedule, _ in decisions], None, sum(cost for _, cost in decisions)
+        return {"each statement alone": Way.of([_decide_alone(statement, machine) for statement in statements])}
     decision = decide_strips(kernel, shared, machine)
     if decision is not None:
-        return *decision, 0.0
+        return {"strips": Way(*decision, 0.0)}
     own = [
         decide_tile(statement, [loop for loop in range(len(statement.extents)) if loop not in used], machine)
         for statement, used in ((s, {known[number] for known in shared}) for number, s in enumerate(statements))
     ]
-    best = own = with_tiles_across(kernel, shared, own, machine)
+    own = with_tiles_across(kernel, shared, own, machine)
+    found: dict[str, Way | str] = {
+        "strips": "no contraction has a tile along loops that all statements share",
+        "own loops": Way.of(own),
+    }
     for loop in shared:
         along = _decide_along(kernel, shared, loop, machine)
-        if along is not None and sum(cost for _, cost in along) < sum(cost for _, cost in best):
-            best = along
-    total = sum(cost for _, cost in best)
-    if best is own and (mixed := decide_row_values(kernel, shared, [schedule for schedule, _ in own], machine)):
-        return mixed, None, total
-    return [schedule for schedule, _ in best], None, total
+        found[f"shared loop {loop[0]}"] = along if isinstance(along, str) else Way.of(along)
+    if best_of(found)[0] == "own loops":
+        schedules = [schedule for schedule, _ in own]
+        if (mixed := decide_row_values(kernel, shared, schedules, machine)) is not None:
+            found = {"row values": Way(mixed, None, Way.of(own).cost), **found}
+    return found
 
 
 def _decide_alone(statement: Statement, machine: Machine) -> tuple[Schedule | None, float]:
@@ -197,8 +245,8 @@ def _decide_alone(statement: Statement, machine: Machine) -> tuple[Schedule | No
 
 def _decide_along(
     kernel: Kernel, shared: Sequence[SharedLoop], chosen: SharedLoop, machine: Machine
-) -> list[tuple[Schedule | None, float]] | None:
-    """All statements vectorized along a shared loop, in strips whose intermediates fit; None if that cannot be."""
+) -> list[tuple[Schedule | None, float]] | str:
+    """All statements vectorized along a shared loop, in strips whose intermediates fit, or what is against that."""
     decisions: list[tuple[Schedule | None, float]] = []
     for number, (statement, loop) in enumerate(zip(kernel.statements, chosen, strict=True)):
         tile, cost = decide_tile(statement, [loop], machine, jam=False)
@@ -209,7 +257,8 @@ def _decide_along(
             decisions.append((in_row_blocks(statement, tile, machine, cut), cost))
     schedules = [schedule for schedule, _ in decisions if schedule is not None]
     if len(schedules) != len(decisions):
-        return None
+        numbers = [number for number, (schedule, _) in enumerate(decisions) if schedule is None]
+        return f"no lanes along it for statement {', '.join(map(str, numbers))}"
     width = max(schedule.width for schedule in schedules)
     streamed = max(schedule.strip or 0 for schedule in schedules)
     for extent in (*[streamed][: streamed > 0], *[width * vectors for vectors in (SEPARATE_ROWS, 2, 1)]):
@@ -221,7 +270,7 @@ def _decide_along(
                 (_in_strip(schedule, extent, unroll), cost)
                 for schedule, (_, cost) in zip(schedules, decisions, strict=True)
             ]
-    return None
+    return "what one statement leaves for the next in a strip does not stay near"
 
 
 def _in_strip(schedule: Schedule, extent: int, unroll: int) -> Schedule:

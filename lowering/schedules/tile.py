@@ -18,6 +18,7 @@ vector of sums. It is done where the lanes that it fills are worth more than tha
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from itertools import permutations
 from math import prod
 
@@ -85,13 +86,13 @@ def decide_tile(
         return tiled, work / TILE**2
     lanes, chosen = 1.0, None
     for loop in loops:
-        width = min(machine.vector_bits // compute_bits(statement, loop), _widest(statement, loop))
-        copied = (packed[loop],) if loop in packed else ()
-        if width < 2 or vector_obstacle(statement, loop, packed=copied) is not None:
+        along = lanes_along(statement, loop, packed, machine)
+        if along.obstacle is not None:
             continue
-        filled = _lanes_filled(statement, loop, width)
-        if filled > lanes or (filled == lanes and chosen is not None and _prefers(statement, loop, chosen[0])):
-            lanes, chosen = filled, (loop, width)
+        if along.filled > lanes or (
+            along.filled == lanes and chosen is not None and _prefers(statement, loop, chosen[0])
+        ):
+            lanes, chosen = along.filled, (loop, along.width)
     if chosen is None and not jam:
         return None, work
     copying = _cost_of_copy(statement, chosen[0], packed) if chosen is not None and chosen[0] in packed else 1.0
@@ -110,6 +111,25 @@ def decide_tile(
     jammed = _jam_loop(statement, loop, loops, machine) if jam else None
     schedule = _tile(statement, loop, width, jammed, machine.registers)
     return (with_columns(statement, schedule, packed.get(loop), machine) if panels else schedule), work / lanes
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Vectors along a loop: how many lanes they have, how many of them are filled on average, and what is against
+    them."""
+
+    width: int
+    filled: float
+    obstacle: str | None
+
+
+def lanes_along(statement: Statement, loop: int, packed: Mapping[int, int], machine: Machine) -> Lanes:
+    """What there is to say for vectors along a loop, where inputs may be `packed` for it (`column_operands`)."""
+    width = min(machine.vector_bits // compute_bits(statement, loop), _widest(statement, loop))
+    if width < 2:
+        return Lanes(width, 1.0, "a vector would have one lane")
+    obstacle = vector_obstacle(statement, loop, packed=(packed[loop],) if loop in packed else ())
+    return Lanes(width, _lanes_filled(statement, loop, width) if obstacle is None else 1.0, obstacle)
 
 
 def _decide_across(statement: Statement, loops: Collection[int], machine: Machine) -> tuple[Schedule | None, float]:

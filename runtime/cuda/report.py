@@ -25,6 +25,7 @@ from tenon.dialects.upstream.warpgroup import WarpgroupMmaOp
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.cuda.emit_cuda import kernels, launch_shape
 from tenon.lowering.cuda.shared_memory import shared_memory
+from tenon.lowering.explanation import Row, table_of
 from tenon.lowering.grids.thread_code import REGISTERS
 from tenon.lowering.kernels.bytes_moved import Moved
 from tenon.lowering.kernels.statement import root_of
@@ -86,6 +87,23 @@ class KernelReport:
     """By which instructions it multiplies matrices, if it does."""
     remark: str | None
     """What the assembler says of the form by those that only its architecture has, if that was not taken for it."""
+
+    def facts(self) -> Row:
+        """What is told of it, by name; what is not known is None."""
+        uses, (read, written) = self.resources, self.moved or (None, None)
+        return {
+            "predicted_us": None if self.seconds is None else round(self.seconds * 1e6, 2),
+            "bound": self.bound,
+            "blocks": self.blocks,
+            "threads": self.threads,
+            "registers": uses.registers,
+            "shared": uses.shared,
+            "spilled": uses.spilled,
+            "occupancy": round(self.occupancy, 2),
+            "read": read,
+            "written": written,
+            "operations": self.operations,
+        }
 
 
 def predict(
@@ -237,26 +255,26 @@ def report(
     return tuple(result)
 
 
-def as_table(kernels: Sequence[KernelReport], gpu: Gpu) -> str:
-    """The reports as text: a line for each kernel, then its instructions."""
-    head = ["kernel", "blocks", "threads", "registers", "shared", "spilled", "occupancy", "read", "written"]
-    rows = [[*head, "operations", "predicted", "bound"]]
-    for kernel in kernels:
-        uses, (read, written) = kernel.resources, kernel.moved or (None, None)
-        numbers = (kernel.blocks, kernel.threads, uses.registers, uses.shared, uses.spilled)
-        known = [_known(number) for number in (read, written, kernel.operations)]
-        time = "-" if kernel.seconds is None else f"{kernel.seconds * 1e6:.2f} us"
-        rows.append([kernel.name, *map(str, numbers), f"{kernel.occupancy:.0%}", *known, time, kernel.bound])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    total = sum(kernel.seconds or 0 for kernel in kernels)
+def total(kernels: Sequence[KernelReport], gpu: Gpu) -> str:
+    """What all kernels take together, and by what that is predicted."""
     name = gpu.architecture
     by = (
         f"the data sheet of {name}"
         if has_data_sheet(name)
         else f"what all GPUs have, since no facts of {name} are known"
     )
-    lines.append(f"predicted for one launch of each, by {by}: {total * 1e6:.2f} us")
+    seconds = sum(kernel.seconds or 0 for kernel in kernels)
+    return f"predicted for one launch of each, by {by}: {seconds * 1e6:.2f} us"
+
+
+COLUMNS = ("blocks", "threads", "registers", "shared", "spilled", "occupancy", "read", "written", "operations")
+
+
+def as_table(kernels: Sequence[KernelReport], gpu: Gpu) -> str:
+    """The reports as text: a line for each kernel, then its instructions."""
+    columns = (*COLUMNS, "predicted_us", "bound")
+    rows = [{"kernel": kernel.name} | {name: kernel.facts()[name] for name in columns} for kernel in kernels]
+    lines = [*(table_of(rows) if rows else ["  ".join(("kernel", *columns))]), total(kernels, gpu)]
     lines += [
         f"{kernel.name}: takes {kernel.form}, since the assembler serialises it by instructions of "
         f"{gpu.architecture}: {kernel.remark}"
@@ -268,10 +286,6 @@ def as_table(kernels: Sequence[KernelReport], gpu: Gpu) -> str:
     if kernels and not counted:
         lines.append(f"instructions are not counted: nvdisasm is not installed ({INSTALL})")
     return "\n".join(lines) + "\n"
-
-
-def _known(number: int | None) -> str:
-    return "-" if number is None else str(number)
 
 
 def _telling(counts: Counter[str]) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 import tenon
 from tenon.lowering.options import LoweringOptions
-from tenon.lowering.schedules.tuning_record import TuningRecord
+from tenon.lowering.tuning_record import TuningRecord
 from tenon.passes.machine import Machine
 from tenon.runtime import executables, lower
 from tenon.runtime.cpu.compile import host_target

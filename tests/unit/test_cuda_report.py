@@ -225,7 +225,7 @@ def test_only_what_the_assembler_serialises_takes_another_form(monkeypatch: pyte
     why = "C7514: products are serialized"
     line = f"kernel_1: takes mma.sync, since the assembler serialises it by instructions of sm_90a: {why}\n"
     assert line in files["main.sm_90a.txt"].decode()
-    explained = files["main.sm_90a.schedules.txt"].decode().partition("kernel_1\n")
+    explained = files["main.sm_90a.schedules.txt"].decode().partition("kernel_1: ")
     assert "warpgroup instructions: chosen" in explained[0]
     assert f"serialises it: {why}" in explained[2]
     assert "needs sm_90a, the target is sm_90\n  matrix instructions: chosen" in explained[2]

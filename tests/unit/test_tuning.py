@@ -14,7 +14,7 @@ import tenon
 from tenon.lowering.kernels.statement import read_kernel
 from tenon.lowering.schedules.candidates import neighbours, other_strips
 from tenon.lowering.schedules.schedule import decide
-from tenon.lowering.schedules.tuning_record import Decision, TuningRecord
+from tenon.lowering.tuning_record import Decision, TuningRecord
 from tenon.runtime.cpu.compile import host_target
 from tenon.runtime.lower import machine
 from tenon.runtime.tuning import processor_name

@@ -26,7 +26,6 @@ from xdsl.dialects import func
 from xdsl.ir import Operation, Region, SSAValue
 
 from tenon.lowering.kernels.statement import Kernel, element_type
-from tenon.lowering.schedules.schedule_attribute import Schedule
 
 KEY_LENGTH = 16
 
@@ -39,18 +38,6 @@ class Decision:
     schedules: tuple[Mapping[str, int] | None, ...]
     strips: tuple[int, ...] | None = None
     gain: float = 1.0
-
-    def of(self, kernel: Kernel) -> tuple[list[Schedule | None], list[int] | None]:
-        """The schedules and strips for a kernel. Raises `ValueError` where the decision is not for such a kernel."""
-        if len(self.schedules) != len(kernel.statements):
-            raise ValueError(
-                f"tuning record: {len(self.schedules)} schedules for a kernel of {len(kernel.statements)} generics"
-            )
-        try:
-            schedules = [None if entries is None else Schedule(**entries) for entries in self.schedules]
-        except TypeError as error:
-            raise ValueError(f"tuning record: {self.kernel}: {error}") from None
-        return schedules, None if self.strips is None else list(self.strips)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
