@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -205,6 +205,14 @@ def test_table_says_that_instructions_are_not_counted(monkeypatch: pytest.Monkey
     assert "instructions are not counted: nvdisasm is not installed (pip install nvidia-cuda-nvdisasm)" in text
 
 
+@pytest.fixture
+def no_cache() -> Generator[None]:
+    """What a test gives as machine code is not kept."""
+    with tenon.knobs.override(cache=False):
+        yield
+
+
+@pytest.mark.usefixtures("no_cache")
 def test_only_what_the_assembler_serialises_takes_another_form(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two products one is by warps, and the table says so. One that is to stay as it is is an error."""
     remark = "ptxas info    : (C7514) Potential Performance Loss: products are serialized in the function 'kernel_1'"
