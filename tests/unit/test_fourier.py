@@ -31,10 +31,14 @@ def assert_exact(found: Any, wanted: Any, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n", [256, 441, 1000, 1009, 1100])
-def test_transforms_are_those_of_numpy_and_call_no_python(n: int, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("rows", "n"), [(2, 256), (2, 441), (2, 1000), (2, 1009), (2, 1100), (19, 40), (16, 16), (33, 42)]
+)
+def test_transforms_are_those_of_numpy_and_call_no_python(
+    rows: int, n: int, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(program, "call_host", None)
-    x = RANDOM.normal(size=(2, n, 2)).astype(dtype)
+    x = RANDOM.normal(size=(rows, n, 2)).astype(dtype)
     whole = x[..., 0] + 1j * x[..., 1].astype(np.longdouble)
     assert_exact(tenon.dft(x, axis=1), pairs(np.fft.fft(whole)), dtype)
     assert_exact(tenon.dft(x, axis=1, inverse=True), pairs(np.fft.ifft(whole)), dtype)
@@ -59,6 +63,11 @@ def test_columns_are_transformed_side_by_side(n: int, dtype: Any, monkeypatch: p
     assert "fourier_dft_columns" in str(program_.lower(x).module)
     assert_exact(tenon.dft(x, axis=1, inverse=True), pairs(np.fft.ifft(whole, axis=1)), dtype)
     assert_exact(tenon.dft(x[..., :1], axis=1), pairs(np.fft.fft(whole.real, axis=1)), dtype)
+    half = np.fft.rfft(whole.real, 2 * n, axis=1)
+    assert_exact(tenon.dft(x[..., :1], axis=1, length=2 * n, onesided=True), pairs(half), dtype)
+    known = np.fft.irfft(whole[:, : n // 2 + 1], n // 2 * 2, axis=1)[..., None]
+    given = x[:, : n // 2 + 1]
+    assert_exact(tenon.dft(given, axis=1, length=n // 2 * 2, inverse=True, onesided=True), known, dtype)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +109,15 @@ def test_batches_are_more_rows() -> None:
     batched = tenon.jit(tenon.vmap(lambda x: tenon.dft(x, axis=0)))
     np.testing.assert_array_equal(batched(x), tenon.dft(x, axis=1))
     assert str(batched.trace(x).module).count("tenon.dft") == 1
+
+
+def test_short_rows_are_transformed_side_by_side() -> None:
+    def native(rows: int, n: int) -> str:
+        return str(tenon.jit(lambda x: tenon.dft(x, axis=1)).lower(np.ones((rows, n, 2), np.float32)).module)
+
+    assert "fourier_dft_columns" in native(16, 32)
+    assert "fourier_dft" not in native(15, 32)
+    assert "fourier_dft_columns" not in native(16, 256)
 
 
 @pytest.mark.parametrize("is_serial", [True, False])

@@ -267,21 +267,27 @@ def _rows_along(given: Value, axis: int, n: int, inverse: bool, onesided: bool) 
         return None
     if any(type(extent) is not int for extent in given.shape):
         return None
-    if axis < given.ndim - 2:
-        columns = (prod(given.shape[:axis]), given.shape[axis], prod(given.shape[axis + 1 : -1]), parts)
-        across = transformed_rows(ops.reshape(given, shape=columns), kind, n)
-        if across is not None:
-            return ops.reshape(across, shape=(*given.shape[:-1], across.shape[-1]))
+    before, size, behind = given.shape[:axis], given.shape[axis], given.shape[axis + 1 : -1]
+    columns = _rows(ops.reshape(given, shape=(prod(before), size, prod(behind), parts)), kind, n) if behind else None
+    if columns is not None:
+        return ops.reshape(columns, shape=(*before, columns.shape[1], *behind, columns.shape[-1]))
     moved = moved_axis(given, axis, given.ndim - 2)
     *others, size, _ = moved.shape
-    rows = ops.reshape(moved, shape=(prod(others), size, parts))
-    result = None if onesided and n % 2 else transformed_rows(rows, kind, n // 2 if onesided else n)
-    # where halves do not come apart, the whole may
-    if result is None and kind == HALF and (whole := transformed_rows(rows, REAL, n)) is not None:
-        result = ops.slice(whole, starts=(0, 0, 0), limits=(whole.shape[0], n // 2 + 1, 2))
+    result = _rows(ops.reshape(moved, shape=(prod(others), size, parts)), kind, n)
     if result is None:
         return None
     return moved_axis(ops.reshape(result, shape=(*others, *result.shape[1:])), given.ndim - 2, axis)
+
+
+def _rows(x: Value, kind: int, n: int) -> Value | None:
+    """The same of `x` (rows, numbers, parts) or (rows, numbers, columns, parts)."""
+    if kind not in (HALF, INVERSE_HALF):
+        return transformed_rows(x, kind, n)
+    result = None if n % 2 else transformed_rows(x, kind, n // 2)
+    # where halves do not come apart, the whole may
+    if result is None and kind == HALF and (whole := transformed_rows(x, REAL, n)) is not None:
+        result = ops.slice(whole, starts=(0,) * x.ndim, limits=(whole.shape[0], n // 2 + 1, *whole.shape[2:]))
+    return result
 
 
 def _by_products(given: Value, axis: int, n: int, inverse: bool, onesided: bool, *, is_serial: bool) -> Value:

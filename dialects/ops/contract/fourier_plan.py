@@ -49,7 +49,7 @@ class Plan:
     def count(self, kind: int) -> int:
         """How many numbers `roots` are."""
         n, *_, first, second = self.sizes
-        return 2 * n + first + second + (2 * (n + 1) if kind in (HALF, INVERSE_HALF) else 0)
+        return 2 * n + first + second + len(_roots_of_halves(n, kind))
 
     def roots(self, kind: int) -> Array:
         """What the transform multiplies by, one behind the other.
@@ -61,31 +61,29 @@ class Plan:
         n1, n2 = prod(self.first), prod(self.second)
         n = n1 * n2
         whole = root(n, np.outer(np.arange(n1), np.arange(n2))).ravel() / (n if kind in (INVERSE, INVERSE_HALF) else 1)
-        parts = [whole.real, whole.imag, _roots_of_factors(self.first), _roots_of_factors(self.second)]
-        if kind in (HALF, INVERSE_HALF):
-            halves = root(2 * n, np.arange(n + 1))
-            parts += [halves.real, halves.imag]
-        return np.concatenate(parts)
+        parts = whole.real, whole.imag, _roots_of_factors(self.first), _roots_of_factors(self.second)
+        return np.concatenate([*parts, _roots_of_halves(n, kind)])
 
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """A transform of columns of n numbers side by side, by the factors of n."""
+    """A transform of columns of n numbers side by side, or of short rows, by the factors of n."""
 
     factors: tuple[int, ...]
 
     @property
-    def packed(self) -> int:
-        """The factors, four bits each."""
-        return _packed(self.factors)
+    def sizes(self) -> tuple[int, int]:
+        """The factors, four bits each, and how many roots there are for them."""
+        return _packed(self.factors), len(_roots_of_factors(self.factors))
 
     def count(self, kind: int) -> int:
         """How many numbers `roots` are."""
-        return len(_roots_of_factors(self.factors))
+        return self.sizes[1] + len(_roots_of_halves(prod(self.factors), kind))
 
     def roots(self, kind: int) -> Array:
-        """What the transform multiplies by: for each factor r of what is left, roots at (m, r - 1)."""
-        return _roots_of_factors(self.factors)
+        """What the transform multiplies by: for each factor r of what is left, roots at (m, r - 1); for the halves of
+        real numbers the roots of 2 n at 0 to n, real and then imaginary parts."""
+        return np.concatenate([_roots_of_factors(self.factors), _roots_of_halves(prod(self.factors), kind)])
 
 
 @lru_cache(maxsize=64)
@@ -96,6 +94,12 @@ def _roots_of_factors(factors: tuple[int, ...]) -> Array:
         parts.append(np.stack([turned.real, turned.imag], axis=-1).ravel())
         left //= factor
     return np.concatenate(parts)
+
+
+@lru_cache(maxsize=64)
+def _roots_of_halves(n: int, kind: int) -> Array:
+    halves = root(2 * n, np.arange(n + 1 if kind in (HALF, INVERSE_HALF) else 0))
+    return np.concatenate([halves.real, halves.imag])
 
 
 @lru_cache(maxsize=256)
@@ -114,6 +118,12 @@ def column_plan_of(n: int) -> ColumnPlan | None:
     """How columns of n numbers are transformed; `None` where the factors of n are large, or n is."""
     factors = _factors(n) if 1 < n <= _LONGEST_COLUMN else ()
     return ColumnPlan(factors) if factors else None
+
+
+def rows_plan_of(rows: int, n: int, count: int) -> Plan | ColumnPlan | None:
+    """How rows of n numbers are transformed: each by itself, or short ones side by side."""
+    plan = plan_of(n, count)
+    return plan or (column_plan_of(n) if rows >= count and n >= count else None)
 
 
 def root(n: int, exponents: Array, sign: int = -1) -> Array:

@@ -23,7 +23,7 @@ from tenon.dialects.ops.contract.fourier_plan import (
     ColumnPlan,
     Plan,
     column_plan_of,
-    plan_of,
+    rows_plan_of,
     side_by_side,
 )
 from tenon.dialects.types.shapes import InferenceError, show
@@ -44,7 +44,7 @@ def transformed_rows(x: Value, kind: int, n: int) -> Value | None:
     `None` where there is no code for it."""
     if any(type(size) is not int or size < 0 for size in (n, *x.shape)):
         return None
-    plan = _plan(n, kind, x.type)
+    plan = _plan(n, x.type)
     if plan is None:
         return None
     roots = plan.roots(kind).astype(x.dtype)
@@ -79,7 +79,7 @@ class TransformRowsOp(HostOp):
     def infer(cls, *operands: Any, **settings: Any) -> Any:
         shape, (n, kind) = shape_of(operands[0]), (settings["length"], settings["kind"])
         times, parts, result_times, result_parts = _SIZES[kind]
-        plan, given = _plan(n, kind, operands[0]), shape_of(operands[1])
+        plan, given = _plan(n, operands[0]), shape_of(operands[1])
         if plan is not None and given is not None and given not in ((-1,), (plan.count(kind),)):
             raise InferenceError(f"roots has shape {show(given)} where ({plan.count(kind)},) is needed")
         needed = times * n + (kind == INVERSE_HALF), parts
@@ -92,13 +92,13 @@ class TransformRowsOp(HostOp):
 
     def native(self, types: Sequence[Any]) -> tuple[str, Sequence[int]] | None:
         n, kind = self.settings["length"], self.settings["kind"]
-        plan, bits = _plan(n, kind, types[0]), 8 * numpy_dtype(element_of(types[0])).itemsize
+        plan, bits = _plan(n, types[0]), 8 * numpy_dtype(element_of(types[0])).itemsize
         if plan is None:
             return None
         rows, _, *columns, _ = shape_of(types[0]) or (0, 0, 0)
         if isinstance(plan, Plan):
             return f"fourier_dft_f{bits}", (rows, *plan.sizes, kind)
-        return f"fourier_dft_columns_f{bits}", (rows, n, *columns, plan.packed, kind)
+        return f"fourier_dft_columns_f{bits}", (rows, n, *(columns or (0,)), *plan.sizes, kind)
 
     @classmethod
     def reference(cls, *operands: Any, **settings: Any) -> Any:
@@ -118,16 +118,18 @@ class TransformRowsOp(HostOp):
         if batched[1]:
             return ops.stack([cls.apply(x[i] if batched[0] else x, roots[i], **settings) for i in range(size)])
         rows = ops.reshape(x, shape=(size * x.shape[1], *x.shape[2:]))
-        result = cls.apply(rows, roots, **settings)
+        # More rows may be transformed in another way, with other roots.
+        result = transformed_rows(rows, settings["kind"], settings["length"])
+        result = cls.apply(rows, roots, **settings) if result is None else result
         return ops.reshape(result, shape=(size, x.shape[1], *result.shape[1:]))
 
 
-def _plan(n: int, kind: int, x: Any) -> Plan | ColumnPlan | None:
+def _plan(n: int, x: Any) -> Plan | ColumnPlan | None:
     """How native code transforms n numbers of a tensor of type `x`, if it does."""
     dtype, shape = numpy_dtype(element_of(x)), shape_of(x) or ()
     count = side_by_side(dtype.itemsize)
     if dtype.name not in ("float32", "float64"):
         return None
     if len(shape) != 4:
-        return plan_of(n, count)
-    return column_plan_of(n) if shape[2] >= count and kind not in (HALF, INVERSE_HALF) else None
+        return rows_plan_of(shape[0] if shape else 0, n, count)
+    return column_plan_of(n) if shape[2] >= count else None

@@ -104,6 +104,21 @@ class Butterflies(Module):
         real = self.minus(self.times(x[0], w[0]), self.times(x[1], w[1]))
         return real, self.plus(self.times(x[0], w[1]), self.times(x[1], w[0]))
 
+    # --- real numbers, which are pairs of a transform of half the length
+
+    def after(self, one: Complex, other: Complex, root: Complex) -> Complex:
+        """A number of the transform of real ones, from that of their pairs, the conjugate of its mirror image there,
+        and a root of unity."""
+        even, odd = self.sum(one, other), self.difference(one, other)
+        real, imaginary = self.sum(even, self.product((odd[1], self.times(odd[0], -1.0)), root))
+        return self.times(real, 0.5), self.times(imaginary, 0.5)
+
+    def before(self, one: Complex, other: Complex, root: Complex) -> Complex:
+        """The way back."""
+        odd = self.product(self.difference(one, other), (root[0], self.times(root[1], -1.0)))
+        real, imaginary = self.sum(self.sum(one, other), (self.times(odd[1], -1.0), odd[0]))
+        return self.times(real, 0.5), self.times(imaginary, 0.5)
+
     # --- transforms
 
     def transformed(self, x: Sequence[Complex]) -> list[Complex]:

@@ -1,37 +1,24 @@
-"""Discrete Fourier transforms of columns of numbers as native code: of as many side by side as a vector has lanes.
+"""Discrete Fourier transforms of columns of vectors as native code, one in each lane.
 
 A transform takes a factor at a time (T. Stockham, "High-speed convolution and correlation", 1966).
-
-    i1 tenon_dft_columns(arrays, rows, n, columns, factors, mode)
-
-has the arrays of `x` (rows, n, columns, parts), of the roots of the factors, four bits each (`column_plan_of` in
-`dialects/ops/contract/fourier_plan.py`), and of the result. It says whether it is done: it is not where there is no
-memory to work in.
 """
 
 from __future__ import annotations
 
-from tenon.dialects.ops.contract.fourier_plan import INVERSE, RADICES, REAL, side_by_side
+from tenon.dialects.ops.contract.fourier_plan import RADICES, side_by_side
 from tenon.runtime.cpu.fourier.butterflies import Butterflies, Complex
-from tenon.runtime.cpu.ir_types import I1, I64, PTR, VOID, Struct, pointer
+from tenon.runtime.cpu.ir_types import I64, PTR, VOID
 from tenon.runtime.cpu.ir_values import Function, Operand, Value
-from tenon.runtime.cpu.thread_pool import PARALLEL_FOR
-
-TASKS = 64
-"""Parts of the work, one for a thread at a time."""
-LONG = 1 << 14
-"""Of how many numbers on threads share it."""
 
 
 class Columns(Butterflies):
-    """The function for floats of so many bits."""
+    """What transforms columns of vectors of floats of so many bits, and where these lie."""
 
     def __init__(self, bits: int) -> None:
         super().__init__(bits, side_by_side(bits // 8))
         self._allocate, self.release = self.external("malloc", PTR, I64), self.external("free", VOID, PTR)
         self._stages = {(r, is_last): self._stage(r, is_last) for r in RADICES for is_last in (False, True)}
         self._columns = self._transform_columns()
-        self._all_columns()
 
     # --- memory
 
@@ -110,65 +97,3 @@ class Columns(Butterflies):
             return source.address.load()
 
         return columns
-
-    # --- all columns
-
-    def _all_columns(self) -> None:
-        names = ("rows", "n", "columns", "factors", "mode")
-        task = Struct(x=self.elements, roots=self.elements, y=self.elements, failed=I64, **dict.fromkeys(names, I64))
-        block_of = self._transform_block(task)
-        parallel_for = self.external(PARALLEL_FOR, VOID, PTR, PTR, I64)
-
-        @self.function(VOID, context=pointer(task), start=I64, end=I64)
-        def some_blocks(context: Value, start: Value, end: Value) -> None:
-            self.return_if(start == end)
-            memory = self.room(context.n * (4 * self.lanes.size))
-            with self.if_(memory.is_null):
-                context.put(failed=1)
-                self.return_()
-            blocks = self._blocks(context.columns)
-            with self.each(end, start) as i:
-                block_of(context, i // blocks, self._start(i % blocks, context.columns), self.aligned(memory))
-            self.release(memory)
-
-        @self.function(VOID, context=pointer(task), number=I64)
-        def part_of_blocks(context: Value, number: Value) -> None:
-            count = context.rows * self._blocks(context.columns)
-            some_blocks(context, count * number // TASKS, count * (number + 1) // TASKS)
-
-        @self.function(I1, arrays=pointer(PTR), **dict.fromkeys(names, I64))
-        def tenon_dft_columns(arrays: Value, **given: Value) -> Operand:
-            context = self.record(task)
-            x, roots, y = [arrays[i].to(self.elements) for i in range(3)]
-            context.put(x=x, roots=roots, y=y, failed=0, **given)
-            count = given["rows"] * self._blocks(given["columns"])
-            with self.if_((count > 1) & (given["rows"] * given["n"] * given["columns"] >= LONG)):
-                parallel_for(part_of_blocks.address, context, TASKS)
-            with self.else_():
-                some_blocks(context, 0, count)
-            return context.failed == 0
-
-    def _transform_block(self, task: Struct) -> Function:
-        """Transform as many columns as lanes, from `column` of a row on."""
-
-        @self.function(VOID, "noinline", context=pointer(task), row=I64, column=I64, room=self.vectors)
-        def block_of(context: Value, row: Value, column: Value, room: Value) -> None:
-            n, columns, mode = context.n, context.columns, context.mode
-            place = row * n * columns + column
-            with self.each(n) as j:
-                with self.if_(mode == REAL):
-                    real = self.load(context.x.at(place + j * columns))
-                    self._put(room, j, (real, self.number(self.lanes, 0.0)))
-                with self.else_():
-                    self._put(room, j, self.pairs(context.x.at((place + j * columns) * 2)))
-            with self.if_(mode == INVERSE), self.each(n) as j:
-                self._put(room, j, (room[j * 2 + 1], room[j * 2]))
-            done = self._columns(room, room.at(n * 2), n, context.factors, context.roots)
-            with self.if_(mode == INVERSE):
-                scale = self.filled(self.number(self.element, 1.0) / n.to(self.element))
-                with self.each(n) as j:
-                    self._put(done, j, (self.times(done[j * 2 + 1], scale), self.times(done[j * 2], scale)))
-            with self.each(n) as j:
-                self.store_pairs(context.y.at((place + j * columns) * 2), (done[j * 2], done[j * 2 + 1]))
-
-        return block_of

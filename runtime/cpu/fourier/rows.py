@@ -16,14 +16,14 @@ Inverse transforms are those with real and imaginary parts exchanged; the roots 
 from __future__ import annotations
 
 from tenon.dialects.ops.contract.fourier_plan import HALF, INVERSE, INVERSE_HALF, REAL
+from tenon.runtime.cpu.fourier.blocks import LONG, TASKS, Blocks
 from tenon.runtime.cpu.fourier.butterflies import Complex
-from tenon.runtime.cpu.fourier.columns import LONG, TASKS, Columns
 from tenon.runtime.cpu.ir_types import I1, I64, PTR, VOID, Struct, Type, pointer
 from tenon.runtime.cpu.ir_values import Function, Operand, Value
 from tenon.runtime.cpu.thread_pool import PARALLEL_FOR
 
 
-class Transforms(Columns):
+class Transforms(Blocks):
     """The functions for floats of so many bits."""
 
     def __init__(self, bits: int) -> None:
@@ -37,7 +37,7 @@ class Transforms(Columns):
             **dict.fromkeys(("rows", "n", "n1", "n2", "first", "second", "mode", "failed"), I64),
         )
         self._first_half, self._second_half = self._transform_first(), self._transform_second()
-        self._after, self._before = self._halve(), self._unhalve()
+        self._to_halves, self._from_halves = self._halve(), self._unhalve()
         self._rows()
 
     # --- a row
@@ -115,7 +115,7 @@ class Transforms(Columns):
         """From the transform `z` of pairs of real numbers, which are those at even and at odd places, to theirs."""
 
         @self.function(VOID, "noinline", context=pointer(self._context), z=self.elements, y=self.elements)
-        def after(context: Value, z: Value, y: Value) -> None:
+        def halve(context: Value, z: Value, y: Value) -> None:
             n = context.n
             y[0] = z[0] + z[1]
             y[1] = 0.0
@@ -123,31 +123,23 @@ class Transforms(Columns):
             y[n * 2 + 1] = 0.0
             with self.each(self._blocks(n - 1)) as block:
                 k = self._start(block, n - 1) + 1
-                one, other = self._mirrored(z, n, k)
-                even, odd = self.sum(one, other), self.difference(one, other)
-                turned = self.product((odd[1], self.times(odd[0], -1.0)), self._roots_at(context, k))
-                real, imaginary = self.sum(even, turned)
-                self.store_pairs(y.at(k * 2), (self.times(real, 0.5), self.times(imaginary, 0.5)))
+                self.store_pairs(y.at(k * 2), self.after(*self._mirrored(z, n, k), self._roots_at(context, k)))
 
-        return after
+        return halve
 
     def _unhalve(self) -> Function:
         """The way back, to the `z` whose inverse transform are the real numbers."""
 
         @self.function(VOID, "noinline", context=pointer(self._context), x=self.elements, z=self.elements)
-        def before(context: Value, x: Value, z: Value) -> None:
+        def unhalve(context: Value, x: Value, z: Value) -> None:
             n = context.n
             z[0] = (x[0] + x[n * 2]) * 0.5
             z[1] = (x[0] - x[n * 2]) * 0.5
             with self.each(self._blocks(n - 1)) as block:
                 k = self._start(block, n - 1) + 1
-                one, other = self._mirrored(x, n, k)
-                real, imaginary = self._roots_at(context, k)
-                odd = self.product(self.difference(one, other), (real, self.times(imaginary, -1.0)))
-                total = self.sum(self.sum(one, other), (self.times(odd[1], -1.0), odd[0]))
-                self.store_pairs(z.at(k * 2), (self.times(total[0], 0.5), self.times(total[1], 0.5)))
+                self.store_pairs(z.at(k * 2), self.before(*self._mirrored(x, n, k), self._roots_at(context, k)))
 
-        return before
+        return unhalve
 
     # --- all rows
 
@@ -169,12 +161,12 @@ class Transforms(Columns):
                 x = self.local(self.elements, context.x.at(i * n * self.select(mode == REAL, self.number(I64, 1), 2)))
                 y = context.y.at(i * n * 2)
                 with self.if_(mode == INVERSE_HALF):
-                    self._before(context, context.x.at(i * (n + 1) * 2), pairs)
+                    self._from_halves(context, context.x.at(i * (n + 1) * 2), pairs)
                     x.set(pairs)
                 self._first_half(context, x, room, planes, exchanged, mode == REAL)
                 with self.if_(mode == HALF):
                     self._second_half(context, pairs, room, planes, exchanged)
-                    self._after(context, pairs, context.y.at(i * (n + 1) * 2))
+                    self._to_halves(context, pairs, context.y.at(i * (n + 1) * 2))
                 with self.else_():
                     self._second_half(context, y, room, planes, exchanged)
             self.release(memory)
