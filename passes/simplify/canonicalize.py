@@ -31,6 +31,7 @@ from tenon.passes.simplify.equations_bands import BAND_EQUATIONS
 from tenon.passes.simplify.equations_dtypes import DTYPE_EQUATIONS
 from tenon.passes.simplify.equations_places import PLACE_EQUATIONS
 from tenon.passes.simplify.equations_products import NORMALIZED_PRODUCTS
+from tenon.passes.simplify.equations_selections import SELECTION_EQUATIONS
 from tenon.passes.simplify.equations_shape import SHAPE_EQUATIONS
 from tenon.passes.simplify.equations_truth import TRUTH_EQUATIONS
 from tenon.passes.simplify.fold import fold
@@ -58,6 +59,7 @@ class CanonicalizePass(ModulePass):
             SHAPE_EQUATIONS,
             BAND_EQUATIONS,
             PLACE_EQUATIONS,
+            SELECTION_EQUATIONS,
             NORMALIZED_PRODUCTS,
         )
         keys = dict.fromkeys(key for table in tables for key in table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from tenon.dialects.ops.move.shape import BroadcastToOp
@@ -20,6 +20,15 @@ def replace_same_type(op: Operation, rewriter: PatternRewriter, *new: Operation)
     else:
         for unused in reversed(new):
             unused.erase()
+
+
+def replace_by_block(op: Operation, rewriter: PatternRewriter, block: Block) -> None:
+    """Replace `op` by what `block` computes last."""
+    new = [*block.ops]
+    for added in new:
+        added.detach()
+        added.location = op.location
+    replace_same_type(op, rewriter, *new)
 
 
 def forward(op: Operation, rewriter: PatternRewriter, value: SSAValue) -> None:

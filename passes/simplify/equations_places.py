@@ -12,7 +12,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tenon.dialects.definition.value import InsertionPoint, Value, inserting, ops
@@ -24,7 +24,7 @@ from tenon.dialects.ops.move.joining import ConcatenateOp
 from tenon.dialects.ops.move.scatter import ScatterAddOp, ScatterNdOp
 from tenon.dialects.ops.move.shape import ReshapeOp
 from tenon.dialects.types.types import i32, i64, is_static, shape_of
-from tenon.passes.simplify.equation import by_class, defined_by, replace_same_type
+from tenon.passes.simplify.equation import by_class, defined_by, replace_by_block, replace_same_type
 
 
 class GatherOfJoinedPlaces(RewritePattern):
@@ -40,7 +40,7 @@ class GatherOfJoinedPlaces(RewritePattern):
             row = _row_places([part() for part in joined.parts], joined)
             row = ops.reshape(row, shape=row.shape[:-1])
             ops.gather(joined.rows(op), row, axis=0)
-        _replace(op, rewriter, block)
+        replace_by_block(op, rewriter, block)
 
 
 class ScatterOfJoinedPlaces(RewritePattern):
@@ -59,7 +59,7 @@ class ScatterOfJoinedPlaces(RewritePattern):
                 row = ops.select(is_inside(part, size), row, prod(joined.sizes))
             sums = ops.scatter_nd(joined.rows(op), row, Value(op.updates), reduction=op.settings["reduction"])
             ops.reshape(sums, shape=(*joined.sizes, *joined.behind))
-        _replace(op, rewriter, block)
+        replace_by_block(op, rewriter, block)
 
 
 class SumAtPlaces(RewritePattern):
@@ -149,15 +149,6 @@ def _row_places(parts: Sequence[Value], joined: _Joined) -> Value:
         row = place if row is None else row * size + place
     assert row is not None
     return row
-
-
-def _replace(op: Operation, rewriter: PatternRewriter, block: Block) -> None:
-    """Replace `op` by what `block` computes last."""
-    new = [*block.ops]
-    for added in new:
-        added.detach()
-        added.location = op.location
-    replace_same_type(op, rewriter, *new)
 
 
 PLACE_EQUATIONS = by_class(

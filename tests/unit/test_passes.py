@@ -305,6 +305,36 @@ def test_a_reshape_cannot_compute_two_sizes() -> None:
     assert canonical(lambda x: ops.max(x, axis=(2,)), tensor_type((-1, 5, 1), f32)) == ["reshape"]
 
 
+LABELS = np.array([0, 39, -1, 40, 7, 5], np.int32)
+
+
+@pytest.mark.parametrize(
+    ("function", "is_read"),
+    [
+        (lambda x, y, on: ops.sum(ops.select(on, x, 0.0), axis=1), True),
+        (lambda x, y, on: ops.sum(ops.select(on & (y != 5)[:, None], ops.exp(x) * 2.0, 0.0)), True),
+        (lambda x, y, on: ops.sum(ops.select(on.T, ops.reshape(x, shape=(40, 6)), 0.0), axis=0), False),
+        (lambda x, y, on: ops.sum(ops.select(on, x, 0.0), axis=0), False),
+        (lambda x, y, on: ops.sum(ops.select(on, x, 1.0), axis=1), False),
+        (lambda x, y, on: ops.sum(ops.select(on, ops.flip(x, axis=1), 0.0), axis=1), False),
+        (lambda x, y, on: ops.sum(ops.select(on, x - ops.max(x, axis=1, keepdims=True), 0.0), axis=1), True),
+        (lambda x, y, on: ops.sum(ops.select(on[:, :9], x[0, :9], 0.0), axis=1), False),
+        (lambda x, y, on: ops.sum(ops.select((y[:, None] == ops.iota(shape=(6,))), x[0, :6], 0.0), axis=1), False),
+    ],
+)
+def test_what_is_chosen_by_its_place_is_read_there(function: Callable[..., Any], is_read: bool) -> None:
+    def chosen(x: Any, y: Any) -> Any:
+        return function(x, y, y[:, None] == ops.iota(shape=(40,)))
+
+    module = trace(chosen, tensor_type((6, 40), f32), tensor_type((6,), i32))
+    run_pass(module, "decompose")
+    given = edge_cases(tensor_type((6, 40), f32)), LABELS
+    wanted = evaluate(module, given)[0]
+    run_pass(module, "canonicalize")
+    assert ("gather_elements" in names(main_ops(module))) == is_read
+    np.testing.assert_array_equal(bits(evaluate(module, given)[0]), bits(wanted))
+
+
 def edge_cases(type_: Any) -> np.ndarray:
     """Numbers of a type among which are those at its edges."""
     dtype, shape = numpy_dtype(element_of(type_)), shape_of(type_) or ()
