@@ -1,8 +1,9 @@
 """Keeps the products of a scan for the scan of its gradient.
 
-Before: the tensor stage, decomposed. After: a scan takes from an earlier one what both compute, if that is a product of
-slices as `step_products` says, so that it is not worth less to read than to compute. The gradient of a scan computes
-each step again from what the step was given; the products with weights are kept instead:
+Before: the tensor stage, decomposed. After: no scan gives, carries or reads what nothing needs, and a scan takes from
+an earlier one what both compute, if that is a product of slices as `step_products` says, so that it is not worth less
+to read than to compute. The gradient of a scan computes each step again from what the step was given; the products with
+weights are kept instead:
 
     %h = tenon.scan slices(%x) {                %h, %z = tenon.scan slices(%x) {
     ^bb0(%c, %s):                               ^bb0(%c, %s):
@@ -22,7 +23,7 @@ from xdsl.passes import ModulePass
 
 from tenon.dialects.families.control_flow import yielded
 from tenon.dialects.ops.control.scan import ScanOp
-from tenon.passes.loops.rebuilt_scan import with_slices, with_stacked, without_unused
+from tenon.passes.loops.rebuilt_scan import erase_unused, with_slices, with_stacked
 from tenon.passes.loops.step_products import products_of_slices, static_scans
 from tenon.passes.simplify.cse import key_of
 from tenon.passes.simplify.dce import Effects
@@ -35,8 +36,10 @@ class KeepProductsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         effects = Effects(op)
-        for scan in static_scans(op):
-            without_unused(scan, effects)
+        for function in op.ops:
+            for region in function.regions:
+                for block in region.blocks:
+                    erase_unused(block, effects)
         for scan in static_scans(op):
             for earlier in dict.fromkeys([sequence.owner for sequence in scan.sequences]):
                 if isinstance(earlier, ScanOp) and earlier.steps == scan.steps:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
+from xdsl.traits import IsTerminator
 
 from tenon.dialects.definition.value import Value
 from tenon.dialects.families.batching import stacked
@@ -88,8 +89,31 @@ def with_stacked(scan: ScanOp, values: Sequence[SSAValue], effects: Effects) -> 
     return [stacked[value] for value in values]
 
 
+def erase_unused(block: Block, effects: Effects) -> None:
+    """Remove what nothing needs from `block`, and so from the scans in it: results, what is carried, and sequences.
+
+    What reads comes before what is read: of a linear step the gradient reads no saved values, so that none are saved.
+    """
+    for op in reversed(list(block.ops)):
+        if not any(result.first_use is not None for result in op.results) and effects.is_pure(op):
+            if not op.has_trait(IsTerminator):
+                Rewriter.erase_op(op)
+        elif isinstance(op, ScanOp):
+            scan, found = without_unused(op, effects), (-1, -1)
+            # What is in the body may need less then, and the scan in turn.
+            while found != (len(scan.results), len(scan.operands)):
+                found = (len(scan.results), len(scan.operands))
+                erase_unused(scan.body.block, effects)
+                scan = without_unused(scan, effects)
+        else:
+            for region in op.regions:
+                for inner in region.blocks:
+                    erase_unused(inner, effects)
+
+
 def without_unused(scan: ScanOp, effects: Effects) -> ScanOp:
-    """`scan` without results that nothing needs, carried values that stay as they are, and copies of its sequences."""
+    """`scan` without results and sequences that nothing needs, carried values that stay as they are, and copies of its
+    sequences."""
     arguments, count = scan.body.block.args, len(scan.initial)
     for i, value in enumerate(yielded(scan.body)[:count]):
         if value is arguments[i]:
@@ -103,12 +127,12 @@ def without_unused(scan: ScanOp, effects: Effects) -> ScanOp:
     kept = {i for i, result in enumerate(scan.results) if result.first_use is not None}
     effective = [op for op in scan.body.block.ops if op is not scan.body.block.last_op and not effects.is_pure(op)]
     always = [value for op in effective for value in used_values(op)]
-    found = -1
+    found, needed = -1, set[SSAValue]()
     while found != len(kept):
         found = len(kept)
         needed = _needed([*always, *[given[i] for i in kept]], scan.body.block)
         kept |= {i for i in range(count) if arguments[i] in needed}
-    if found == len(scan.results):
+    if found == len(scan.results) and all(argument in needed for argument in arguments[count:]):
         return scan
     new = rebuilt(scan, sorted(kept), effects)
     Rewriter.erase_op(scan)

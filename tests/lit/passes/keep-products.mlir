@@ -94,3 +94,32 @@ func.func @sums_with_slices(%x: tensor<8x2x16xf32>, %y: tensor<8x2x16xf32>, %w: 
 // CHECK:         slices(%y, [[C]] : tensor<8x2x16xf32>, tensor<8x2x16xf32>)
 // CHECK-NEXT:    ^bb0({{.*}}, [[G:%.*]]: tensor<2x16xf32>, [[I:%.*]]: tensor<2x16xf32>):
 // CHECK-NEXT:      tenon.add [[G]], [[I]]
+
+// -----
+
+// The gradient of a linear step reads nothing that was saved, also of a scan inside: nothing is computed for it.
+func.func @linear_steps(%h: tensor<4xf32>, %x: tensor<8x3x4xf32>) -> tensor<4xf32> {
+  %r, %s, %t = tenon.scan init(%h : tensor<4xf32>) slices(%x : tensor<8x3x4xf32>) length 8 -> (tensor<4xf32>, tensor<8x4xf32>, tensor<8x3x4xf32>) {
+  ^bb0(%a: tensor<4xf32>, %b: tensor<3x4xf32>):
+    %c, %d = tenon.scan init(%a : tensor<4xf32>) slices(%b : tensor<3x4xf32>) length 3 -> (tensor<4xf32>, tensor<3x4xf32>) {
+    ^bb0(%e: tensor<4xf32>, %f: tensor<4xf32>):
+      %g = tenon.add %e, %f : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+      tenon.yield %g, %e : tensor<4xf32>, tensor<4xf32>
+    }
+    tenon.yield %c, %a, %d : tensor<4xf32>, tensor<4xf32>, tensor<3x4xf32>
+  }
+  %q = tenon.scan init(%h : tensor<4xf32>) slices(%s, %t : tensor<8x4xf32>, tensor<8x3x4xf32>) length 8 reverse -> (tensor<4xf32>) {
+  ^bb0(%i: tensor<4xf32>, %j: tensor<4xf32>, %k: tensor<3x4xf32>):
+    %l = tenon.scan init(%i : tensor<4xf32>) slices(%k : tensor<3x4xf32>) length 3 reverse -> (tensor<4xf32>) {
+    ^bb0(%m: tensor<4xf32>, %n: tensor<4xf32>):
+      %o = tenon.negative %m : tensor<4xf32> -> tensor<4xf32>
+      tenon.yield %o : tensor<4xf32>
+    }
+    tenon.yield %l : tensor<4xf32>
+  }
+  func.return %q : tensor<4xf32>
+}
+// CHECK-LABEL: @linear_steps
+// CHECK-NEXT:    %q = tenon.scan init(%h : tensor<4xf32>) length 8 reverse -> (tensor<4xf32>) {
+// CHECK-NEXT:    ^{{.*}}([[I:%.*]]: tensor<4xf32>):
+// CHECK-NEXT:      %l = tenon.scan init([[I]] : tensor<4xf32>) length 3 reverse -> (tensor<4xf32>) {
