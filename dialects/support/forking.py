@@ -27,12 +27,15 @@ def new_lock() -> threading.RLock:
 
 def made_once(function: Callable[..., _T]) -> Callable[..., _T]:
     """`functools.cache` for what must not be made twice, which that does where several threads ask first at once."""
-    lock, made = new_lock(), functools.cache(function)
+    lock, made = new_lock(), dict[tuple[Any, ...], _T]()
 
     @functools.wraps(function)
     def given(*arguments: Any) -> _T:
-        with lock:
-            return made(*arguments)
+        if arguments not in made:  # only who may have to make it waits for the others
+            with lock:
+                if arguments not in made:
+                    made[arguments] = function(*arguments)
+        return made[arguments]
 
     return given
 

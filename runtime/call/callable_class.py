@@ -10,9 +10,9 @@ from __future__ import annotations
 import ctypes
 import platform
 import sysconfig
-from functools import cache
 from typing import Any, TypeVar
 
+from tenon.dialects.support.forking import made_once
 from tenon.runtime.call.layout import CALL_SLOT
 from tenon.runtime.cpu.python_objects import CLASS
 
@@ -57,7 +57,7 @@ def is_supported() -> bool:
     )
 
 
-@cache
+@made_once
 def native_class(base: type[_T]) -> type[_T]:
     """The subclass of `base` with vector calls; `base` itself where there can be none.
 

@@ -290,7 +290,7 @@ def _copy(array: Array, what: str) -> _Buffer:
     return buffer
 
 
-@cache
+@made_once
 def guarded() -> GuardedMemory:
     """The one of this process."""
     return GuardedMemory()

@@ -15,12 +15,12 @@ import ctypes
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from tenon.dialects.support.forking import made_once
 from tenon.passes.machine import HUGE_PAGE
 from tenon.runtime.cpu.ir_types import I1, I8, I64, PTR, U64, VOID, Struct
 from tenon.runtime.cpu.ir_values import Operand, Value
@@ -189,7 +189,7 @@ def is_large(shape: Sequence[int], dtype: np.dtype[Any]) -> bool:
     return prod(shape) * dtype.itemsize >= LEAST and pool() is not None
 
 
-@cache
+@made_once
 def pool() -> _Pool | None:
     """The pool of this process; `None` where it does not work, or is not to be."""
     if not knobs.result_pool_mb:
