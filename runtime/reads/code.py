@@ -39,16 +39,23 @@ def asked_of(code: types.CodeType) -> tuple[tuple[str, str], ...]:
 
 @functools.lru_cache(maxsize=1024)
 def asked_of_self(code: types.CodeType) -> frozenset[str]:
-    """The attributes of its object that a method asks for."""
+    """The attributes of its object that a method asks for, itself or in functions inside of it."""
+    return frozenset(_asked_of_variable(code, code.co_varnames[0])) if code.co_varnames else frozenset()
+
+
+def _asked_of_variable(code: types.CodeType, name: str) -> set[str]:
     found: set[str] = set()
     loaded = None
     for instruction in dis.get_instructions(code):
-        if loaded is not None and loaded == code.co_varnames[0] and _KINDS.get(instruction.opname) == "attribute":
+        if loaded is not None and loaded == name and _KINDS.get(instruction.opname) == "attribute":
             found.add(instruction.argval)
-        is_load = instruction.opname.startswith("LOAD_FAST")
+        is_load = instruction.opname.startswith(("LOAD_FAST", "LOAD_DEREF"))
         loaded = instruction.argval if is_load else None  # some load two variables
         loaded = loaded[-1] if isinstance(loaded, tuple) else loaded
-    return frozenset(found)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType) and name in constant.co_freevars:
+            found |= _asked_of_variable(constant, name)
+    return found
 
 
 @functools.lru_cache(maxsize=1024)

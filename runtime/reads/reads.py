@@ -14,6 +14,7 @@ import array
 import copyreg
 import enum
 import functools
+import inspect
 import sys
 import types
 from collections import deque
@@ -142,14 +143,13 @@ class Reads:
 
     def _asked_by_own(self, kind: type) -> set[str]:
         """What methods of a class of Tenon's own ask their object for, where something asks for these methods."""
-        found: set[str] = set()
-        before = -1
+        found, before = set[str](), -1
+        members = [item for base in kind.__mro__ if _is_own(base) for item in vars(base).items()]
         while before != len(found):
-            before = len(found)
-            for name, member in [(n, m) for base in kind.__mro__ if _is_own(base) for n, m in vars(base).items()]:
-                function = getattr(member, "fget", member)
-                is_asked = name in self._names or name in _CALLED or name in found
-                if is_asked and isinstance(function, types.FunctionType):
+            before, asked = len(found), self._names | _CALLED | found
+            for name, member in members:
+                function = inspect.unwrap(getattr(member, "fget", member))
+                if name in asked and isinstance(function, types.FunctionType):
                     found |= asked_of_self(function.__code__)
         return found
 

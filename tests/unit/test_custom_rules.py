@@ -271,3 +271,14 @@ def test_what_it_reads_from_around_may_be_constant() -> None:
     x = tenon.tensor(X, requires_grad=True)
     with pytest.raises(tenon.GradientError, match="make it an argument"):
         ruled_around(around)(x).sum().backward()
+
+
+def test_a_rule_that_takes_the_place_of_another_is_noticed() -> None:
+    of_vjp, of_jvp = tenon.custom_vjp(lambda x: x * x), tenon.custom_jvp(lambda x: x * x)
+    of_vjp.defvjp(lambda x: (x * x, x), lambda x, g: (2 * x * g,))
+    of_jvp.defjvp(lambda primals, tangents: (of_jvp(*primals), 2 * primals[0] * tangents[0]))
+    compiled = [tenon.jit(tenon.grad(lambda x, f=f: f(x) * 1.0)) for f in (of_vjp, of_jvp)]
+    assert [float(slope(3.0)) for slope in compiled] == [6.0, 6.0]
+    of_vjp.defvjp(lambda x: (x * x, x), lambda x, g: (7 * x * g,))
+    of_jvp.defjvp(lambda primals, tangents: (of_jvp(*primals), 7 * primals[0] * tangents[0]))
+    assert [float(slope(3.0)) for slope in compiled] == [21.0, 21.0]
