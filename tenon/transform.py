@@ -62,6 +62,8 @@ def _linearized(
         if not any(floats):
             kinds = ", ".join(str(v.type) for v in values if isinstance(v, Value)) or describe(args[position])
             if what == "grad":
+                if (check := getattr(args[position], "_check_made", None)) is not None:
+                    check()  # of a module whose parameters are not there yet, this is said
                 raise TypeError(
                     f"grad: argument {position} has nothing floating-point to differentiate with respect to ({kinds})"
                 )

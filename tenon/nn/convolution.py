@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
 from typing import Any, ClassVar
 
@@ -193,17 +192,9 @@ class ConvTranspose3d(_ConvTranspose):
     RANK = 3
 
 
-def _channels(layer: Any, state: Mapping[str, Array]) -> int | None:
-    return state["weight"].shape[1] * layer.groups if "weight" in state else None
-
-
-def _transposed_channels(_: Any, state: Mapping[str, Array]) -> int | None:
-    return state["weight"].shape[0] if "weight" in state else None
-
-
-LazyConv1d = lazy(Conv1d, -2, _channels)
-LazyConv2d = lazy(Conv2d, -3, _channels)
-LazyConv3d = lazy(Conv3d, -4, _channels)
-LazyConvTranspose1d = lazy(ConvTranspose1d, -2, _transposed_channels)
-LazyConvTranspose2d = lazy(ConvTranspose2d, -3, _transposed_channels)
-LazyConvTranspose3d = lazy(ConvTranspose3d, -4, _transposed_channels)
+LazyConv1d = lazy(Conv1d, -2, weight=1)
+LazyConv2d = lazy(Conv2d, -3, weight=1)
+LazyConv3d = lazy(Conv3d, -4, weight=1)
+LazyConvTranspose1d = lazy(ConvTranspose1d, -2, weight=0)
+LazyConvTranspose2d = lazy(ConvTranspose2d, -3, weight=0)
+LazyConvTranspose3d = lazy(ConvTranspose3d, -4, weight=0)

@@ -166,12 +166,10 @@ class LazyModule(Module):
     KIND: ClassVar[type[Module]]
     AXIS: ClassVar[int]
     """The axis of what it is called on that has the size."""
+    STATED: ClassVar[Mapping[str, int]]
+    """Arrays of a state by name, and the axis of each that has the size."""
     SIGNATURE: ClassVar[inspect.Signature]
     is_unmade = True
-
-    def _size_of(self, state: Mapping[str, Array]) -> int | None:
-        """The size for the arrays of a state, by name; `None` where they do not say."""
-        raise NotImplementedError
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__()
@@ -197,15 +195,29 @@ class LazyModule(Module):
         names = [name for name in self.SIGNATURE.parameters if name not in ("dtype", "seed")]
         return ", ".join([f"{name}={vars(self)[name]!r}" for name in names])
 
-    def _make_of(self, state: Mapping[str, Array]) -> None:
-        """Take the size from the arrays of a state, by name."""
-        size = self._size_of(state)
-        if size is not None:
-            self._become(size)
+    def _make_of(self, state: Mapping[str, Array], start: str) -> Callable[[], None]:
+        """Take the size from the arrays of a state, if they say it, which have this before their names; gives what
+        undoes that."""
+        for name, axis in self.STATED.items():
+            if (path := start + name) in state:
+                shape = tuple(state[path].shape)
+                if axis >= len(shape):
+                    raise ValueError(
+                        f"{path} has shape {shape} in the state, and that of a {self.KIND.__name__} has more dimensions"
+                    )
+                # channels in axis 1 are those of one group
+                return self._become(shape[axis] * (vars(self).get("groups", 1) if axis == 1 else 1))
+        return lambda: None
 
-    def _become(self, size: int) -> None:
-        """Be a layer of this size."""
+    def _become(self, size: int) -> Callable[[], None]:
+        """Be a layer of this size; gives what undoes that."""
         lazy, before = type(self), dict(vars(self))
+
+        def undo() -> None:
+            self.__class__ = lazy  # pyright: ignore[reportAttributeAccessIssue]
+            vars(self).clear()
+            vars(self).update(before)
+
         given = {name: before[name] for name in self.SIGNATURE.parameters}
         # What it has from now on is no change that a call that fails would take back.
         journal, CALLS.journal = CALLS.journal, None
@@ -215,23 +227,22 @@ class LazyModule(Module):
             self.__class__ = lazy.KIND  # pyright: ignore[reportAttributeAccessIssue]
             lazy.KIND.__init__(self, size, **given)  # pyright: ignore[reportCallIssue]
         except BaseException:
-            self.__class__ = lazy  # pyright: ignore[reportAttributeAccessIssue]
-            vars(self).clear()
-            vars(self).update(before)
+            undo()
             raise
         finally:
             CALLS.journal = journal
+        return undo
 
 
-def lazy(kind: type[Module], axis: int, of_state: Callable[[Any, Mapping[str, Array]], int | None]) -> type[LazyModule]:
+def lazy(kind: type[Module], axis: int, **stated: int) -> type[LazyModule]:
     """The layer `Lazy…` that becomes a `kind`, whose first argument is the size of an axis of what it is called on;
-    `of_state` is the size for the layer and the arrays of a state, by name."""
+    `stated` says which axis of arrays of a state has it."""
     size, *rest = inspect.signature(kind).parameters.values()
     signature = inspect.Signature(rest)
     attributes = {
         "KIND": kind,
         "AXIS": axis,
-        "_size_of": of_state,
+        "STATED": stated,
         "SIGNATURE": signature,
         "__signature__": signature,
         "__doc__": f"`{kind.__name__}` whose `{size.name}` follows from what it is first called on, or from a state "

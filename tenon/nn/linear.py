@@ -50,7 +50,7 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
-LazyLinear = lazy(Linear, -1, lambda _, state: state["weight"].shape[1] if "weight" in state else None)
+LazyLinear = lazy(Linear, -1, weight=1)
 
 
 class Bilinear(Module):

@@ -246,31 +246,31 @@ class Module(ModuleTree):
 
         Raises `ValueError`, changing nothing, when shapes or kinds of numbers differ, and, if `strict`, when names do.
         """
-        self._make_all_of(state)
-        slots = {slot.path: slot for slot in self.slots() if slot.is_saved}
-        missing = sorted([path for path, slot in slots.items() if path not in state and not slot.is_optional])
-        unknown = sorted(state.keys() - slots.keys())
-        if strict and (missing or unknown):
-            raise ValueError(
-                f"state does not fit the module: missing {', '.join(missing) or 'none'}, "
-                f"unknown {', '.join(unknown) or 'none'}"
-            )
-        slots = {path: slot for path, slot in slots.items() if path in state}
-        loaded = {path: fitting(path, slot.value, state[path]) for path, slot in slots.items()}
-        with no_grad():
-            for path, slot in slots.items():
-                if isinstance(slot.value, Tensor):
-                    slot.value[...] = loaded[path]
-            # An array at several places stays one; it is in the list, so that its identity is not another's meanwhile.
-            arrays = [(path, slot) for path, slot in slots.items() if not isinstance(slot.value, Tensor)]
-            made = {id(slot.value): loaded[path] for path, slot in arrays if is_stored(slot.value)}
-            for slot in [*self.slots()]:
-                if (copy := made.get(id(slot.value))) is not None:
-                    slot.assign(copy)
-            for path, slot in arrays:
-                if id(slot.value) not in made:
-                    slot.assign(loaded[path])
-        return Loaded(missing, unknown)
+        with self._made_of(state):
+            slots = {slot.path: slot for slot in self.slots() if slot.is_saved}
+            missing = sorted([path for path, slot in slots.items() if path not in state and not slot.is_optional])
+            unknown = sorted(state.keys() - slots.keys())
+            if strict and (missing or unknown):
+                raise ValueError(
+                    f"state does not fit the module: missing {', '.join(missing) or 'none'}, "
+                    f"unknown {', '.join(unknown) or 'none'}"
+                )
+            slots = {path: slot for path, slot in slots.items() if path in state}
+            loaded = {path: fitting(path, slot.value, state[path]) for path, slot in slots.items()}
+            with no_grad():
+                for path, slot in slots.items():
+                    if isinstance(slot.value, Tensor):
+                        slot.value[...] = loaded[path]
+                # An array at several places stays one; the list holds it, so that its identity is not another's.
+                arrays = [(path, slot) for path, slot in slots.items() if not isinstance(slot.value, Tensor)]
+                made = {id(slot.value): loaded[path] for path, slot in arrays if is_stored(slot.value)}
+                for slot in [*self.slots()]:
+                    if (copy := made.get(id(slot.value))) is not None:
+                        slot.assign(copy)
+                for path, slot in arrays:
+                    if id(slot.value) not in made:
+                        slot.assign(loaded[path])
+            return Loaded(missing, unknown)
 
     def set_parameters(self, values: Mapping[str, Array]) -> None:
         """Replace parameters by path; values are taken as they are. Raises `ValueError`, changing nothing, for a path

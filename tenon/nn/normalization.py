@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -289,15 +289,11 @@ class InstanceNorm3d(_InstanceNorm):
     RANKS = (4, 5)
 
 
-def _features(_: Any, state: Mapping[str, Array]) -> int | None:
-    return next((state[name].shape[0] for name in ("weight", "running_mean") if name in state), None)
-
-
 LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = [
-    lazy(kind, 1, _features) for kind in (BatchNorm1d, BatchNorm2d, BatchNorm3d)
+    lazy(kind, 1, weight=0, running_mean=0) for kind in (BatchNorm1d, BatchNorm2d, BatchNorm3d)
 ]
 LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = [
-    lazy(kind, -kind.RANKS[0], _features) for kind in (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
+    lazy(kind, -kind.RANKS[0], weight=0, running_mean=0) for kind in (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
 ]
 
 

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -59,13 +60,7 @@ class Slot:
 def _rank(module: ModuleTree, item: tuple[str, Any]) -> int:
     """Where what is in an attribute comes: the module's own parameters, its buffers, and what modules in it have."""
     name, value = item
-    return 1 if name in module.buffer_names else 2 * _holds_module(value)
-
-
-def _holds_module(value: Any) -> bool:
-    if isinstance(value, list | tuple | dict):
-        return any(map(_holds_module, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, ModuleTree)
+    return 1 if name in module.buffer_names else 2 * holds(value, lambda item: isinstance(item, ModuleTree))
 
 
 def _slots(
@@ -160,12 +155,15 @@ class ModuleTree:
     is_unmade: ClassVar[bool] = False
     """Whether its parameters are not there yet, as its size is not known."""
 
-    def _make_all_of(self, state: Mapping[str, Array]) -> None:
-        """Have all layers below whose sizes are not known take them from a state, by path."""
-        for path, module in self.named_modules():
-            if module.is_unmade:
-                start = f"{path}." if path else ""
-                module._make_of({name.removeprefix(start): v for name, v in state.items() if name.startswith(start)})
+    @contextmanager
+    def _made_of(self, state: Mapping[str, Array]) -> Generator[None, None, None]:
+        """Have all layers below whose sizes are not known take them from a state, by path; after an error, none."""
+        with ExitStack() as undoing:
+            for path, module in [*self.named_modules()]:
+                if module.is_unmade:
+                    undoing.callback(module._make_of(state, f"{path}." if path else ""))
+            yield
+            undoing.pop_all()
 
     def _check_made(self) -> None:
         """Raise `RuntimeError` if there is a layer whose size is not known, and whose parameters are asked for."""

@@ -130,3 +130,24 @@ def test_what_is_not_there_yet_is_said() -> None:
             layer(example)
     layer.out_features = 2
     assert layer(example).shape == (1, 2)
+
+
+def test_a_state_that_does_not_fit_changes_nothing() -> None:
+    model = nn.Sequential(nn.LazyLinear(4), nn.LazyLinear(2))
+    state = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)).state_dict()
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"1.bias": np.zeros(3)}, r"^1.bias has shape \(2,\) in the module and \(3,\) in the state"),
+        ({"1.weight": np.zeros(4)}, r"^1.weight has shape \(4,\) in the state, and that of a Linear has more"),
+        ({"2.weight": np.zeros(4)}, "^state does not fit the module: missing none, unknown 2.weight"),
+    ]
+    for part, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            model.load_state_dict({**state, **part})
+        assert [type(layer) for layer in model] == [nn.LazyLinear] * 2
+    model.load_state_dict(state)
+    np.testing.assert_array_equal(model.state_dict()["1.weight"], state["1.weight"])
+    grouped: Any = nn.LazyConv2d(4, 3, groups=2)
+    grouped.load_state_dict(nn.Conv2d(6, 4, 3, groups=2).state_dict())
+    assert grouped.in_channels == 6
+    with pytest.raises(ValueError, match=r"^running_mean has shape \(\) in the state, and that of a BatchNorm1d"):
+        nn.LazyBatchNorm1d(affine=False).load_state_dict({"running_mean": np.zeros(())})
