@@ -155,3 +155,13 @@ def test_what_is_refused() -> None:
             x.tensor_split(parts)
     with pytest.raises(ValueError, match="there are 0 parts"):
         x.tensor_split(0)
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("f16", 1.5), ("bf16", 1.5), ("i8", 100), ("u8", 200)])
+def test_a_mean_of_many_is_right_in_narrow_dtypes(dtype: Any, value: float) -> None:
+    count = 5000
+    start = tenon.full(2, value, dtype)
+    many = tenon.full(count, value, dtype)
+    found = tenon.scatter_reduce(start, 0, np.arange(count) % 2, many, "mean")
+    assert found.dtype == start.dtype
+    np.testing.assert_allclose(np.asarray(found, np.float64), np.asarray(start, np.float64), rtol=1e-5)

@@ -19,6 +19,8 @@ from tenon.dialects.types.shapes import InferenceError, normalize_axis, refine, 
 
 _REDUCTIONS = {None: "none", "add": "add", "multiply": "mul", "sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 _NEUTRAL: dict[str, float] = {"sum": 0, "mean": 0, "prod": 1}
+_WIDE = {"f": np.dtype("f4"), "V": np.dtype("f4"), "i": np.dtype("i8"), "u": np.dtype("u8")}
+"""What is added up for a mean, by kind of dtype, where elements are stored in less."""
 
 
 def _updates(function: str, x: Any, index: Any, source: Any) -> Any:
@@ -73,6 +75,9 @@ def scatter_reduce(x: Any, axis: int, index: Any, source: Any, reduce: str, *, i
     """`x` reduced with the elements of `source` at the places `index` along `axis`, everything else equal, by `reduce`
     ("sum", "prod", "mean", "amax", "amin"); without `include_self`, what `x` has at these places does not count.
 
+    What a mean adds up is as wide as f32 or i64: those of many f16 or i8 are right, too; of integers they are rounded
+    down.
+
     >>> x, index = np.array([1.0, 2.0]), np.array([0, 0, 1])
     >>> tenon.scatter_reduce(x, 0, index, np.array([4.0, 7.0, 3.0]), "mean")
     """
@@ -80,10 +85,13 @@ def scatter_reduce(x: Any, axis: int, index: Any, source: Any, reduce: str, *, i
         raise ValueError(f"scatter_reduce: reduce is {reduce!r}, none of 'sum', 'prod', 'mean', 'amax' and 'amin'")
     x, index = shaped(x), shaped(index)
     updates = _updates("scatter_reduce", x, index, source)
+    stored: np.dtype[Any] = x.dtype  # pyright: ignore[reportAssignmentType]  of a traced value it is known here
+    if reduce == "mean" and stored.itemsize < _WIDE.get(stored.kind, stored).itemsize:
+        x, updates = [ops.cast(v, dtype=_WIDE[stored.kind]) for v in (x, updates)]
     counts = None
     if reduce == "mean" or not include_self:
-        ones = ops.full(tuple(index.shape), 1, dtype=x.dtype)
-        counts = ops.scatter_elements(ops.zeros_like(x), index, ones, axis=axis, reduction="add")
+        ones = ops.full(tuple(index.shape), 1, dtype="i32")
+        counts = ops.scatter_elements(ops.zeros_like(x, dtype="i32"), index, ones, axis=axis, reduction="add")
     if not include_self:
         # What is replaced by one of the updates first counts no less than that alone.
         first = ops.scatter_elements(x, index, updates, axis=axis)
@@ -93,8 +101,9 @@ def scatter_reduce(x: Any, axis: int, index: Any, source: Any, reduce: str, *, i
     found = ops.scatter_elements(x, index, updates, axis=axis, reduction=reduction)
     if reduce != "mean":
         return found
-    counted = ops.add(counts, 1) if include_self else ops.maximum(counts, ops.ones_like(counts))
-    return ops.divide(found, counted) if found.dtype.kind in "fV" else ops.floor_divide(found, counted)
+    counted = ops.cast(ops.add(counts, 1) if include_self else ops.maximum(counts, 1), dtype=found.dtype)
+    mean = ops.divide(found, counted) if found.dtype.kind in "fV" else ops.floor_divide(found, counted)
+    return mean if mean.dtype == stored else ops.cast(mean, dtype=stored)
 
 
 @tensor_function
