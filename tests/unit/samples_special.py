@@ -81,7 +81,7 @@ add("entr", [np.array([0.0, -1.0, 1e-300, INF])], scipy.special.entr, "edge")
 binary("zeta", scipy.special.zeta, 1.1, 9.0)
 add(
     "zeta",
-    [np.array([1.0, 0.5, 3.0, 3.0, 80.0, 2.5]), np.array([2.0, 2.0, -2.0, 0.0, 0.3, 1e5])],
+    [np.array([1.0, 0.5, 3.0, 3.0, 80.0, 2.5, 1.5, 2.0]), np.array([2.0, 2.0, -2.0, 0.0, 0.3, 1e5, 1e300, INF])],
     scipy.special.zeta,
     "edge",
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math as numbers
 from collections.abc import Sequence
+from typing import Any
 
 from tenon.dialects.definition.scalar import convert, polynomial
 from tenon.dialects.definition.tensor_op import tensor_op
@@ -136,6 +137,24 @@ _I1_LARGE = (
 """sqrt(x) exp(-x) I1(x) for x from 8 on, in 16 / x - 1."""
 
 
+_DIFFERENCE = (
+    *(221746399875 / 4294967296, 869593725 / 67108864, 31216185 / 8388608, 654885 / 524288),
+    *(33075 / 65536, 525 / 2048, 45 / 256, 3 / 16, 1 / 2),
+)
+"""sqrt(2 pi x) exp(-x) (I0(x) - I1(x)) x for x from 128 on, in 1 / x (NIST DLMF, 10.40.1)."""
+
+
+def _difference(x: Value) -> Value:
+    """exp(-x) (I0(x) - I1(x)) for an f64 x that is not negative; for large x by its series, as the difference
+    cancels."""
+    near, inverse = ops.minimum(x, 128.0), 1.0 / ops.maximum(x, 128.0)
+    series: Any = _DIFFERENCE[0]
+    for term in _DIFFERENCE[1:]:
+        series = series * inverse + term
+    series = series * inverse * ops.sqrt(inverse * (0.5 / numbers.pi))
+    return ops.select(x < 128.0, ops.i0e(near) - ops.i1e(near), series)
+
+
 def _scaled(size: Value, near: Sequence[float], far: Sequence[float], *, is_odd: bool) -> Value:
     """exp(-x) I(x) for an f64 x that is not negative."""
     close = polynomial(0.25 * ops.minimum(size, 8.0) - 1.0, near)
@@ -192,7 +211,10 @@ class I0eOp(UnaryOp):
     def scalar(x: Value) -> Value:
         return convert(_even(convert(x, f64)), x.type)
 
-    vjp = staticmethod(lambda g, out, x: g * (ops.i1e(x) - ops.sign(x) * out))
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Value]:
+        slope = -ops.sign(x) * ops.cast(_difference(abs(ops.cast(x, dtype=f64))), dtype=x.element_type)
+        return (g * slope,)
 
 
 @tensor_op
@@ -212,7 +234,8 @@ class I1Op(UnaryOp):
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value) -> tuple[Value]:
-        return (g * (ops.i0(x) - _over(out, x)),)
+        # both are infinite where the result is
+        return (g * ops.select(abs(out) == numbers.inf, numbers.inf, ops.i0(x) - _over(out, x)),)
 
 
 @tensor_op
@@ -231,7 +254,9 @@ class I1eOp(UnaryOp):
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value) -> tuple[Value]:
-        return (g * (ops.i0e(x) - ops.sign(x) * out - _over(out, x)),)
+        wide = ops.cast(x, dtype=f64)
+        slope = _difference(abs(wide)) - _over(ops.i1e(wide), wide)
+        return (g * ops.cast(slope, dtype=x.element_type),)
 
 
 def _over(out: Value, x: Value) -> Value:

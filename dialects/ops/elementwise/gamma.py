@@ -215,7 +215,8 @@ class ZetaOp(BinaryOp):
             total = total + (start + float(k)) ** (-exponent)
         edge = start + 12.0
         power = edge ** (-exponent)
-        total = total + power * edge / (exponent - 1.0) + 0.5 * power
+        # the power alone may be too small where this is not
+        total = total + edge ** (1.0 - exponent) / (exponent - 1.0) + 0.5 * power
         inverse, rising = 1.0 / edge, exponent * power
         for k, bernoulli in enumerate(_BERNOULLI, 1):
             rising = rising * inverse
