@@ -52,6 +52,10 @@ def test_transforms_are_those_of_numpy_and_call_no_python(
         assert_exact(tenon.dft(given, axis=1, length=length, inverse=True, onesided=True), known, dtype)
 
 
+def test_one_number_is_its_own_transform_whatever_it_is() -> None:
+    np.testing.assert_array_equal(tenon.dft(np.array([[np.inf]]), axis=0), [[np.inf, 0.0]])
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n", [6, 40, 105, 256])
 def test_columns_are_transformed_side_by_side(n: int, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:

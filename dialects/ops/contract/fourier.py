@@ -91,7 +91,7 @@ def _transformed(x: Pair, sign: int, is_serial: bool) -> Pair:
     """The transform along the last axis of `x` (rows, n); one thread may do a row where it `is_serial`."""
     rows, n = x.real.shape
     if n == 1:
-        return Pair(x.real, x.real * 0.0 if x.imaginary is None else x.imaginary)
+        return Pair(x.real, ops.zeros_like(x.real) if x.imaginary is None else x.imaginary)
     if is_serial and (found := _by_rows(x, sign)) is not None:
         return found
     r = _factor(n)
@@ -110,7 +110,7 @@ def _transformed(x: Pair, sign: int, is_serial: bool) -> Pair:
 
 def _by_rows(x: Pair, sign: int) -> Pair | None:
     """The same by native code, if there is any for the length."""
-    real, imaginary = (x.real * 0.0 if part is None else part for part in x)
+    real, imaginary = (ops.zeros_like(x.real) if part is None else part for part in x)
     # with real and imaginary parts exchanged, the sign is the other one
     parts = (real, imaginary) if sign < 0 else (imaginary, real)
     found = transformed_rows(ops.stack(parts, axis=-1), COMPLEX, real.shape[1])
