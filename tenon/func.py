@@ -11,7 +11,9 @@ from tenon.dialects.support.suggestion import attribute_hints, did_you_mean
 from tenon.eager.parameters import as_arrays
 from tenon.jacobians import hessian, jacfwd, jacrev
 from tenon.nn.module import Module
+from tenon.nn.regularization import COUNTING, RandomModule
 from tenon.runtime.arguments.tree import flatten, unflatten
+from tenon.runtime.tracing.trace import is_tracing_for_later
 from tenon.transform import grad, jvp, vjp
 
 
@@ -43,7 +45,8 @@ def functional_call(
     """What `module` gives for `args`, a tuple or the only argument, and `kwargs`, with other parameters and buffers, by
     path, in one dict or several.
 
-    The module keeps its own, and what a call changes, such as running statistics, is not kept. An array at several
+    The module keeps its own, and what a call changes, such as running statistics, is not kept, but for the count of
+    what its layers have drawn (`Dropout`): as many calls of the module itself would have drawn. An array at several
     places is replaced at all of them. Raises `ValueError` for a path that the module has not.
     """
     dicts = [parameters_and_buffers] if isinstance(parameters_and_buffers, Mapping) else parameters_and_buffers
@@ -56,7 +59,17 @@ def functional_call(
     new = {id(as_arrays(own[path])): value for path, value in given.items()}
     leaves, structure = flatten(module)
     called = unflatten(structure, [new.get(id(leaf), leaf) for leaf in leaves])
-    return called(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
+    before, COUNTING.is_known = COUNTING.is_known, not is_tracing_for_later()
+    try:
+        result = called(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
+    finally:
+        COUNTING.is_known = before
+    for path, layer in called.named_modules():
+        if isinstance(layer, RandomModule) and (f"{path}.calls" if path else "calls") not in given:
+            own = module.get_submodule(path)
+            if vars(layer)["calls"] is not vars(own)["calls"]:
+                own.calls = vars(layer)["calls"]
+    return result
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import copy
 import math
+import threading
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 import tenon
+from tenon.dialects.support.plain_arrays import is_stored
 from tenon.nn.module import Array, Module
 from tenon.seeds import Seed, new_key
+
+
+class _Counting(threading.local):
+    """Whether draws are counted while a function is traced, too: its program is run once, as a call of the function."""
+
+    is_known = False
+
+
+COUNTING = _Counting()
 
 
 class RandomModule(Module):
@@ -33,7 +44,12 @@ class RandomModule(Module):
     def drawn(self, shape: Sequence[int]) -> Array:
         """Numbers uniform in [0, 1), as f32."""
         numbers = tenon.random_uniform(tenon.fold_in(self.key, self.calls), tuple(shape))
-        self.calls = tenon.add(self.calls, 1)
+        if COUNTING.is_known and is_stored(self.calls):
+            calls = self.calls.copy()
+            calls += 1
+            self.calls = calls
+        else:
+            self.calls = tenon.add(self.calls, 1)
         return numbers
 
 

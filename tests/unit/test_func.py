@@ -13,6 +13,7 @@ import torch.func
 
 import tenon
 from tenon import func, nn
+from tenon.dialects.definition.value import TracedValueError
 
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.standard_normal((5, 4)).astype(np.float32), RANDOM.integers(0, 2, 5)
@@ -61,3 +62,36 @@ def test_a_module_keeps_its_own_parameters() -> None:
         func.functional_call(model, {"weigth": weight}, X)
     with pytest.raises(ValueError, match=r"^stack_module_state: models are of several classes \(Linear, Tanh\)"):
         func.stack_module_state([model, nn.Tanh()])
+
+
+def test_each_call_draws_as_calls_of_the_module_would() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.drop = nn.Dropout(0.5, seed=1)
+
+        def forward(self, x: Any) -> Any:
+            return self.drop(x) + 3 * self.drop(x)
+
+    own, other = Twice(), Twice()
+    x = tenon.tensor(np.ones(64, np.float32))
+    called = lambda model, x: func.functional_call(model, {}, (x,))  # noqa: E731
+    value = func.grad_and_value(lambda x: called(own, x).sum())
+    direct = [other(x) for _ in range(6)]
+    for expected in direct[:2]:
+        np.testing.assert_array_equal(called(own, x), expected)
+    for expected in direct[2:4]:  # in functions that are traced at each call
+        slope, total = value(x)
+        np.testing.assert_array_equal(slope, expected)
+        assert float(total) == float(expected.sum())
+    compiled = tenon.jit(lambda model, x: (called(model, x), model))
+    for expected in direct[4:]:
+        found, own = compiled(own, x)
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(TracedValueError, match=r"^Dropout: calls of a module that is no argument of the"):
+        tenon.jit(lambda x: called(other, x))(x)
+    fixed = {"drop.calls": np.zeros((), np.int32)}
+    for _ in range(2):
+        np.testing.assert_array_equal(func.functional_call(other, fixed, (x,)), direct[0])
+    traced = tenon.trace(lambda x: called(own, x))
+    assert not np.array_equal(traced(x), traced(x))
