@@ -10,6 +10,8 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
+
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`, did you mean 'softmax'`, to end a message with; nothing where no name in `known` is like `name`."""
@@ -72,7 +74,10 @@ INSTEAD: dict[str, str] = {
 def instead_or_meant(name: str, known: Iterable[str]) -> str:
     """What a message on a function or method that is not there ends with."""
     instead = INSTEAD.get(name.rstrip("_"))
-    return did_you_mean(name, known) if instead is None else f": {instead}"
+    if instead is not None:
+        return f": {instead}"
+    # What NumPy has by this name was not meant to be another one.
+    return ", which NumPy has" if callable(vars(np).get(name)) else did_you_mean(name, known)
 
 
 class UnknownAttributeError(AttributeError):

@@ -44,6 +44,7 @@ MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: optim.GradScaler().load_state_dict({"scale": 1.0}), ValueError, "GradScaler: the state lacks count"),
     (lambda: nn.set_rng_state(3), TypeError, "set_rng_state: the state is a int where a dict is needed"),
     (lambda: tenon.sofmax(X), AttributeError, "no op 'sofmax', did you mean 'softmax'"),
+    (lambda: tenon.packbits, AttributeError, "no op 'packbits', which NumPy has"),
     (lambda: tenon.jit(lambda x: x.sofmax())(X), AttributeError, "op 'sofmax', did you mean 'softmax'"),
     (lambda: tenon.softmax(X, axes=1), TypeError, "unknown setting 'axes' (settings: axis), did you mean 'axis'"),
     (lambda: tenon.jit(lambda x: np.sum(x))(X), TypeError, "numpy.sum cannot be traced (argument tensor<3x4xf32>); use "
