@@ -204,7 +204,7 @@ def _find(name: str) -> Any:
     if name in _WHERE:
         if _WHERE[name].startswith(("tenon.arrays.", "tenon.dialects.")):
             # An op that is defined or called with what is handed out runs on arrays, too.
-            import_module("tenon.runtime.evaluate")
+            _load_runtime()
         value = globals()[name] = getattr(import_module(_WHERE[name]), name)
         return value
     if name in _RENAMED:
@@ -216,8 +216,7 @@ def _find(name: str) -> Any:
         raise AttributeError(f"module 'tenon' has no attribute {name!r}")
     if not _FINDER:
         import_module("tenon.dialects.definition.registry").watch_generation(_forget)
-        # Importing the runtime registers the ops and lets them run on arrays.
-        _FINDER.append(import_module("tenon.runtime.evaluate").find_function)
+        _FINDER.append(_load_runtime().find_function)
     function = _FINDER[0](name)
     if function is None:
         from tenon.dialects.support.suggestion import instead_or_meant
@@ -227,6 +226,14 @@ def _find(name: str) -> Any:
     _FOUND.append(name)
     globals()[name] = function
     return function
+
+
+def _load_runtime() -> Any:
+    """What evaluates ops: importing it registers them and lets them run on arrays; tensors are loaded when one is asked
+    for."""
+    registry = import_module("tenon.dialects.definition.registry")
+    registry.install_tensors(lambda *given: import_module("tenon.drawing").made_as_asked(*given))
+    return import_module("tenon.runtime.evaluate")
 
 
 def _forget() -> None:

@@ -230,7 +230,7 @@ def aminmax(x: _Any, *, axis: _Any = ..., keepdims: _b.bool = ..., dim: _Any = .
     """The smallest and the largest element along `axis`, or of all."""
 def any(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """Whether any element of `x` along `axis` is true (not zero); NaN is. False of no elements."""
-def arange(start: _b.float, stop: _b.float | None = ..., step: _b.float = ..., dtype: _b.object = ..., *, device: _b.str | None = ...) -> _Any:
+def arange(start: _b.float, stop: _b.float | None = ..., step: _b.float = ..., dtype: _b.object = ..., *, device: _b.str | None = ..., requires_grad: _b.bool = ..., end: _Any = ...) -> _Any:
     """The numbers from `start` to before `stop` in steps of `step`; with one number, from 0 to before it."""
 def arccos(x: _Any, *, out: _Any = ...) -> _Any:
     """The angle in [0, pi] whose cosine is `x`; NaN outside of [-1, 1]."""
@@ -524,7 +524,7 @@ def expit(x: _Any, *, out: _Any = ...) -> _Any:
     """The logistic function of `x`: 1 / (1 + exp(-x)), without overflow."""
 def expm1(x: _Any, *, out: _Any = ...) -> _Any:
     """e to the power `x`, less one; accurate near 0."""
-def eye(n: _b.int, m: _b.int | None = ..., k: _b.int = ..., dtype: _b.object = ..., *, device: _b.str | None = ...) -> _Any:
+def eye(n: _b.int, m: _b.int | None = ..., k: _b.int = ..., dtype: _b.object = ..., *, device: _b.str | None = ..., requires_grad: _b.bool = ...) -> _Any:
     """A matrix (`n`, `m`) of zeros, square unless `m` is given, with ones on diagonal `k`."""
 def fix(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` rounded toward zero. Integers stay as they are. The gradient is 0."""
@@ -553,9 +553,9 @@ def fold_in(key: _Any, number: _Any) -> _Any:
     give unrelated keys."""
 def frac(x: _Any) -> _Any:
     """What `x` has behind the point, with its sign."""
-def full(shape: _Any, value: _Any = ..., dtype: _b.object = ..., *, device: _b.str | None = ..., fill_value: _Any = ...) -> _Any:
+def full(shape: _Any, value: _Any = ..., dtype: _b.object = ..., *, device: _b.str | None = ..., requires_grad: _b.bool = ..., fill_value: _Any = ...) -> _Any:
     """A tensor of `shape` and `dtype` whose elements are all `value`, which may be named `fill_value`."""
-def full_like(x: _Any, value: _b.float = ..., *, dtype: _b.object = ..., device: _b.str | None = ..., fill_value: _Any = ...) -> _Any:
+def full_like(x: _Any, value: _b.float = ..., *, dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ..., fill_value: _Any = ...) -> _Any:
     """A tensor of `x`'s shape and dtype, or of another `dtype`, whose elements are all `value`."""
 def gammaln(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of the magnitude of the gamma function of `x`; inf at 0 and at negative whole numbers."""
@@ -694,7 +694,7 @@ def lgamma(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of the magnitude of the gamma function of `x`; inf at 0 and at negative whole numbers."""
 def linear(x: _Any, weight: _Any, bias: _Any = ...) -> _Any:
     """`x` (..., k) by the transposed `weight` (n, k), plus `bias` (n): what `nn.Linear` computes."""
-def linspace(start: _b.float, stop: _b.float, num: _b.int = ..., *, endpoint: _b.bool = ..., dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
+def linspace(start: _b.float, stop: _b.float = ..., num: _b.int = ..., *, endpoint: _b.bool = ..., dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ..., end: _Any = ..., steps: _Any = ...) -> _Any:
     """`num` numbers at equal distances from `start` to `stop`, the last one left out unless `endpoint`."""
 def local_response_norm(x: _Any, size: _b.int, alpha: _b.float = ..., beta: _b.float = ..., bias: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`x` (n, c, ...image) over (`bias` + `alpha` / `size` * s)**`beta`, where s is the sum of the squares of the
@@ -737,7 +737,7 @@ def logit(x: _Any, eps: _b.float | None = ..., *, out: _Any = ...) -> _Any:
     """The inverse of the logistic function: log(`x` / (1 - `x`)); NaN outside of [0, 1]."""
 def logsigmoid(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of the logistic function of `x`, without overflow."""
-def logspace(start: _b.float, stop: _b.float = ..., num: _b.int = ..., base: _b.float = ..., *, endpoint: _b.bool = ..., dtype: _b.object = ..., end: _Any = ..., steps: _Any = ...) -> _Any:
+def logspace(start: _b.float, stop: _b.float = ..., num: _b.int = ..., base: _b.float = ..., *, endpoint: _b.bool = ..., dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ..., end: _Any = ..., steps: _Any = ...) -> _Any:
     """`base` to the power of `num` numbers at equal distances from `start` to `stop`."""
 def logsumexp(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The logarithm of the sum of exp(`x`) along `axis`, without overflow."""
@@ -859,9 +859,9 @@ def not_equal(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> 
 def one_hot(indices: _Any = ..., num_classes: _b.int = ..., axis: _b.int = ..., dtype: _Any = ..., on_value: _b.float = ..., off_value: _b.float = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
     """`on_value` at each of the `indices`, `off_value` elsewhere, along a new axis of size `num_classes` at position
     `axis` of the result."""
-def ones(*sizes: _Any, shape: _Any = ..., dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
+def ones(*sizes: _Any, shape: _Any = ..., dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ...) -> _Any:
     """A tensor of ones, of a shape (sizes or one tuple of them, behind which a dtype may be)."""
-def ones_like(x: _Any, *, dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
+def ones_like(x: _Any, *, dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ...) -> _Any:
     """Ones of `x`'s shape and dtype, or of another `dtype`."""
 def outer(x: _Any = ..., y: _Any = ..., *, x1: _Any = ..., x2: _Any = ..., vec2: _Any = ...) -> _Any:
     """The products (m, n) of each element of the vector `x` with each of the vector `y`."""
@@ -1176,9 +1176,9 @@ def xlog1py(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _A
     """`x` log(1 + `y`), and 0 where `x` is 0 unless `y` is NaN. The gradient there is 0 where `y` is -1 or below."""
 def xlogy(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """`x` log(`y`), and 0 where `x` is 0 unless `y` is NaN. The gradient there is 0 where log(`y`) is not finite."""
-def zeros(*sizes: _Any, shape: _Any = ..., dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
+def zeros(*sizes: _Any, shape: _Any = ..., dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ...) -> _Any:
     """A tensor of zeros, of a shape (sizes or one tuple of them, behind which a dtype may be)."""
-def zeros_like(x: _Any, *, dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
+def zeros_like(x: _Any, *, dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ...) -> _Any:
     """Zeros of `x`'s shape and dtype, or of another `dtype`."""
 def zeta(x: _Any, y: _Any = ..., *, other: _Any = ..., q: _Any = ..., out: _Any = ...) -> _Any:
     """The zeta function of Hurwitz: the sum over all k from 0 on of (`y` + k) to the power of -`x`; with a `y` of 1,

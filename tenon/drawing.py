@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tenon.dialects.definition.value import TracedValueError, Value
+from tenon.dialects.definition.value import TracedValueError, Value, insertion_point
 from tenon.dialects.support.device import Device, device_named
 from tenon.dialects.support.plain_arrays import elements_of, on_host
 from tenon.dialects.types.shapes import check_count, check_sizes
-from tenon.eager.modes import is_traced
+from tenon.eager.modes import TRACING, is_traced
 from tenon.eager.tensor import Tensor
 from tenon.runtime.cuda.arrays import place_among
 from tenon.runtime.cuda.names import checked_device
@@ -175,6 +175,21 @@ def device(name: Any = "cpu", index: int | None = None) -> Device:
     another one."""
     said = f"cuda:{name}" if isinstance(name, int) else name if index is None else f"{name}:{index}"
     return device_named(checked_device(said))
+
+
+def made_as_asked(function: str, made: Any, device: str | None, requires_grad: bool) -> Any:
+    """What a function has made as a tensor, on a device if one is named; where a function of values is traced, as it
+    is."""
+    if insertion_point() is not None and TRACING.session is None:
+        if requires_grad:
+            raise TypeError(
+                f"{function}: requires_grad is for tensors, and a function of values is traced, whose gradients are "
+                "found by tenon.grad"
+            )
+        return made
+    tensor = made if isinstance(made, Tensor) else Tensor._new(made)  # pyright: ignore[reportPrivateUsage]
+    tensor = tensor if device is None else tensor._on(device)  # pyright: ignore[reportPrivateUsage]
+    return tensor.requires_grad_() if requires_grad else tensor
 
 
 def from_numpy(array: Any) -> Tensor:

@@ -322,7 +322,7 @@ class Methods:
         """The sum of windows `x` (n, c * elements, windows), each put back to where it lies in an image: (n, c, *size)."""
     def frac(self) -> _Any:
         """What `x` has behind the point, with its sign."""
-    def full_like(self, value: _b.float = ..., *, dtype: _b.object = ..., device: _b.str | None = ..., fill_value: _Any = ...) -> _Any:
+    def full_like(self, value: _b.float = ..., *, dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ..., fill_value: _Any = ...) -> _Any:
         """A tensor of `x`'s shape and dtype, or of another `dtype`, whose elements are all `value`."""
     def gammaln(self) -> _Self:
         """The logarithm of the magnitude of the gamma function of `x`; inf at 0 and at negative whole numbers."""
@@ -607,7 +607,7 @@ class Methods:
     def one_hot(self, num_classes: _b.int = ..., axis: _b.int = ..., dtype: _Any = ..., on_value: _b.float = ..., off_value: _b.float = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ...) -> _Self:
         """`on_value` at each of the `indices`, `off_value` elsewhere, along a new axis of size `num_classes` at position
         `axis` of the result."""
-    def ones_like(self, *, dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
+    def ones_like(self, *, dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ...) -> _Any:
         """Ones of `x`'s shape and dtype, or of another `dtype`."""
     def outer(self, y: _Any = ..., *, x1: _Any = ..., x2: _Any = ..., vec2: _Any = ...) -> _Any:
         """The products (m, n) of each element of the vector `x` with each of the vector `y`."""
@@ -861,7 +861,7 @@ class Methods:
         """`x` log(1 + `y`), and 0 where `x` is 0 unless `y` is NaN. The gradient there is 0 where `y` is -1 or below."""
     def xlogy(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
         """`x` log(`y`), and 0 where `x` is 0 unless `y` is NaN. The gradient there is 0 where log(`y`) is not finite."""
-    def zeros_like(self, *, dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
+    def zeros_like(self, *, dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ...) -> _Any:
         """Zeros of `x`'s shape and dtype, or of another `dtype`."""
     def zeta(self, y: _Any = ..., *, other: _Any = ..., q: _Any = ...) -> _Self:
         """The zeta function of Hurwitz: the sum over all k from 0 on of (`y` + k) to the power of -`x`; with a `y` of 1,

@@ -16,6 +16,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _METHODS: dict[str, Callable[..., Any]] = {}
 _FUNCTIONS_OF_ARRAYS: list[Callable[[str], Any]] = []
 _TRACED_DEVICE: list[Callable[[str], bool]] = []
+_TENSORS: list[Callable[[str, Any, str | None, bool], Any]] = []
 _PLACEMENT: list[Callable[[Any, str | None, Any], Any]] = []
 _EVALUATOR: list[Evaluator] = []
 _GENERATION: list[int] = [0]
@@ -147,6 +148,19 @@ def is_traced_device(device: str) -> bool:
 def placed(array: Any, device: str | None, like: Any = None) -> Any:
     """An array that was made on the host, on a device, or where `like` is."""
     return _PLACEMENT[0](array, device, like) if _PLACEMENT and (device is not None or like is not None) else array
+
+
+def install_tensors(make: Callable[[str, Any, str | None, bool], Any]) -> None:
+    """Set what makes a tensor of what a function of that name has made, on a device, that may require a gradient."""
+    _TENSORS[:] = [make]
+
+
+def as_asked(function: str, made: Any, device: str | None, requires_grad: bool) -> Any:
+    """What a function has made, as a tensor where the call names a device or asks for gradients.
+
+    Else it stays an array, which a function of `jit` may read from around it, and which is a parameter in a module.
+    """
+    return made if device is None and not requires_grad else _TENSORS[0](function, made, device, requires_grad)
 
 
 def find_function_of_arrays(name: str) -> Any:

@@ -50,17 +50,19 @@ def matrix_transpose(x: Any, /) -> Any:
     return ops.transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
 
 
-def empty(*sizes: Any, shape: Any = None, dtype: object = None, device: str | None = None) -> Any:
+def empty(
+    *sizes: Any, shape: Any = None, dtype: object = None, device: str | None = None, requires_grad: bool = False
+) -> Any:
     """A tensor of a shape (sizes or one tuple of them) for contents to come, f32 by default. Its elements are 0:
     nothing depends on chance."""
     size, dtype = sizes_and_dtype("empty", sizes if shape is None else (shape, *sizes), dtype)
-    return filled("empty", size, 0, dtype, device)
+    return filled("empty", size, 0, dtype, device, requires_grad)
 
 
 @also_called(input="x")
-def empty_like(x: Any, *, dtype: object = None, device: str | None = None) -> Any:
+def empty_like(x: Any, *, dtype: object = None, device: str | None = None, requires_grad: bool = False) -> Any:
     """A tensor of `x`'s shape for contents to come, of its dtype by default. Its elements are 0."""
-    return ops.zeros_like(x, dtype=dtype, device=device)
+    return ops.zeros_like(x, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: object = None, include_initial: bool = False) -> Any:

@@ -352,3 +352,44 @@ def test_means_without_nan_hold_sums_and_counts_beyond_f16() -> None:
     x = np.full(5000, 100, np.float16)
     x[0] = np.nan
     assert tenon.nanmean(x) == 100
+
+
+MADE: dict[str, Callable[..., Any]] = {
+    "zeros": lambda t, **s: t.zeros(2, 3, **s),
+    "ones": lambda t, **s: t.ones((2, 3), **s),
+    "full": lambda t, **s: t.full((2, 3), 1.5, **s),
+    "empty": lambda t, **s: t.empty(0, 3, **s),
+    "eye": lambda t, **s: t.eye(2, 3, **s),
+    "arange": lambda t, **s: t.arange(0.0, end=1.0, step=0.25, **s),
+    "linspace": lambda t, **s: t.linspace(0, end=1, steps=5, **s),
+    "logspace": lambda t, **s: t.logspace(0, 1, 5, **s),
+    "zeros_like": lambda t, **s: t.zeros_like(t.tensor(X), **s),
+    "ones_like": lambda t, **s: t.ones_like(t.tensor(X), **s),
+    "full_like": lambda t, **s: t.full_like(t.tensor(X), 2.0, **s),
+    "empty_like": lambda t, **s: t.empty_like(t.tensor(X)[:0], **s),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_made_with_a_gradient_or_on_a_device_is_a_tensor(name: str) -> None:
+    make = MADE[name]
+    recorded, placed, theirs = make(tenon, requires_grad=True), make(tenon, device="cpu"), make(torch)
+    assert (type(recorded), type(placed)) == (tenon.Tensor,) * 2
+    assert (recorded.requires_grad, placed.requires_grad) == (True, False)
+    for found in (recorded, placed, make(tenon)):
+        np.testing.assert_allclose(tenon.as_tensor(found).detach().numpy(), theirs.numpy(), rtol=1e-6)
+    if "_like" not in name:
+        assert isinstance(make(tenon), np.ndarray)
+        assert isinstance(tenon.jit(lambda x: x + make(tenon, device="cpu"))(0.0), np.ndarray)
+    with pytest.raises(TypeError, match="requires_grad is for tensors, and a function of values is traced"):
+        tenon.jit(lambda x: x + make(tenon, requires_grad=True))(0.0)
+
+
+def test_tensors_that_are_made_learn() -> None:
+    weight = tenon.zeros(3, requires_grad=True)
+    (weight * tenon.arange(3, device="cpu")).sum().backward()
+    assert weight.grad.tolist() == [0.0, 1.0, 2.0]
+    with pytest.raises(RuntimeError, match="only tensors of floats can require gradients"):
+        tenon.arange(3, requires_grad=True)
+    traced = tenon.trace(lambda x: (x * tenon.ones(3, device=x.device)).sum())
+    assert traced(tenon.tensor([1.0, 2.0, 3.0])).item() == 6.0

@@ -1,4 +1,5 @@
-"""Functions that make tensors of known contents: a `constant` inside of a trace, a NumPy array outside."""
+"""Functions that make tensors of known contents: a `constant` inside of a trace, and outside a NumPy array, or a
+`tenon.Tensor` where a device or a gradient is asked for."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from tenon.dialects.definition.keywords import also_called, check_device
 from tenon.dialects.definition.operands import is_computed, shaped, to_value
-from tenon.dialects.definition.registry import placed, tensor_function
+from tenon.dialects.definition.registry import as_asked, placed, tensor_function
 from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.support.plain_arrays import host_array
 from tenon.dialects.types.shapes import InferenceError, check_addressable, check_count, normalize_axis
@@ -20,17 +21,28 @@ from tenon.dialects.types.types import element_type, is_known, numpy_dtype, tens
 
 @tensor_function
 @also_called(fill_value="value")
-def full(shape: Sequence[int] | int, value: Any, dtype: object = "f32", *, device: str | None = None) -> Any:
+def full(
+    shape: Sequence[int] | int,
+    value: Any,
+    dtype: object = "f32",
+    *,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Any:
     """A tensor of `shape` and `dtype` whose elements are all `value`, which may be named `fill_value`.
 
     >>> tenon.full((2, 3), 7, dtype="i32")
     """
-    return filled("full", shape, value, dtype, device)
+    return filled("full", shape, value, dtype, device, requires_grad)
 
 
-def filled(function: str, shape: Any, value: Any, dtype: object, device: str | None) -> Any:
+def filled(function: str, shape: Any, value: Any, dtype: object, device: str | None, requires_grad: bool) -> Any:
     """What `function` gives for such arguments."""
     check_device(function, device)
+    return as_asked(function, _filled(function, shape, value, dtype), device, requires_grad)
+
+
+def _filled(function: str, shape: Any, value: Any, dtype: object) -> Any:
     dtype = "f32" if dtype is None else dtype
     if isinstance(shape, Value) or (isinstance(shape, Sequence) and any(isinstance(size, Value) for size in shape)):
         raise TypeError(f"{function}: the shape is a traced value; name what decides it in static= of jit")
@@ -53,7 +65,7 @@ def filled(function: str, shape: Any, value: Any, dtype: object, device: str | N
         made = ops.broadcast_to(asarray(value, dtype), shape=size)
         return made if isinstance(made, Value) else made.clone()
     if insertion_point() is None:
-        return placed(np.full(size, number), device)
+        return np.full(size, number)
     if any(isinstance(extent, Size) for extent in size):
         return ops.broadcast_to(ops.constant(value=number), shape=size)
     return ops.constant(value=np.broadcast_to(number, size))
@@ -69,33 +81,43 @@ def sizes_and_dtype(function: str, given: tuple[Any, ...], dtype: object) -> tup
 
 
 @tensor_function
-def zeros(*sizes: Any, shape: Any = None, dtype: object = "f32", device: str | None = None) -> Any:
+def zeros(
+    *sizes: Any, shape: Any = None, dtype: object = "f32", device: str | None = None, requires_grad: bool = False
+) -> Any:
     """A tensor of zeros, of a shape (sizes or one tuple of them, behind which a dtype may be).
 
     >>> tenon.zeros((2, 3))
     """
     size, dtype = sizes_and_dtype("zeros", sizes if shape is None else (shape, *sizes), dtype)
-    return filled("zeros", size, 0, dtype, device)
+    return filled("zeros", size, 0, dtype, device, requires_grad)
 
 
 @tensor_function
-def ones(*sizes: Any, shape: Any = None, dtype: object = "f32", device: str | None = None) -> Any:
+def ones(
+    *sizes: Any, shape: Any = None, dtype: object = "f32", device: str | None = None, requires_grad: bool = False
+) -> Any:
     """A tensor of ones, of a shape (sizes or one tuple of them, behind which a dtype may be).
 
     >>> tenon.ones((2, 3), dtype="i1")
     """
     size, dtype = sizes_and_dtype("ones", sizes if shape is None else (shape, *sizes), dtype)
-    return filled("ones", size, 1, dtype, device)
+    return filled("ones", size, 1, dtype, device, requires_grad)
 
 
 @tensor_function
 @also_called(fill_value="value", input="x")
-def full_like(x: Any, value: float, *, dtype: object = None, device: str | None = None) -> Any:
+def full_like(
+    x: Any, value: float, *, dtype: object = None, device: str | None = None, requires_grad: bool = False
+) -> Any:
     """A tensor of `x`'s shape and dtype, or of another `dtype`, whose elements are all `value`.
 
     >>> tenon.full_like(np.array([[1, 2], [3, 4]]), 9)
     """
     check_device("full_like", device)
+    return as_asked("full_like", _filled_like(x, value, dtype, device), device, requires_grad)
+
+
+def _filled_like(x: Any, value: float, dtype: object, device: str | None) -> Any:
     if isinstance(x, Value):
         element = x.element_type if dtype is None else element_type(dtype)
         if not is_known(x.type):
@@ -114,22 +136,22 @@ def full_like(x: Any, value: float, *, dtype: object = None, device: str | None 
 
 @tensor_function
 @also_called(input="x")
-def zeros_like(x: Any, *, dtype: object = None, device: str | None = None) -> Any:
+def zeros_like(x: Any, *, dtype: object = None, device: str | None = None, requires_grad: bool = False) -> Any:
     """Zeros of `x`'s shape and dtype, or of another `dtype`.
 
     >>> tenon.zeros_like(np.array([[1, 2], [3, 4]]))
     """
-    return full_like(x, 0, dtype=dtype, device=device)
+    return full_like(x, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 @tensor_function
 @also_called(input="x")
-def ones_like(x: Any, *, dtype: object = None, device: str | None = None) -> Any:
+def ones_like(x: Any, *, dtype: object = None, device: str | None = None, requires_grad: bool = False) -> Any:
     """Ones of `x`'s shape and dtype, or of another `dtype`.
 
     >>> tenon.ones_like(np.array([1.5, 2.5]))
     """
-    return full_like(x, 1, dtype=dtype, device=device)
+    return full_like(x, 1, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 @tensor_function
@@ -141,6 +163,10 @@ def asarray(x: Any, dtype: object = None, *, device: str | None = None, copy: bo
     >>> tenon.asarray([[1, 2], [3, 4]], dtype="f32")
     """
     check_device("asarray", device)
+    return as_asked("asarray", _as_array(x, dtype, copy), device, requires_grad=False)
+
+
+def _as_array(x: Any, dtype: object, copy: bool | None) -> Any:
     element = None if dtype is None else element_type(dtype)
     if isinstance(x, Value):
         return to_value(x, element)
@@ -156,7 +182,15 @@ def asarray(x: Any, dtype: object = None, *, device: str | None = None, copy: bo
 
 
 @tensor_function
-def eye(n: int, m: int | None = None, k: int = 0, dtype: object = "f32", *, device: str | None = None) -> Any:
+def eye(
+    n: int,
+    m: int | None = None,
+    k: int = 0,
+    dtype: object = "f32",
+    *,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Any:
     """A matrix (`n`, `m`) of zeros, square unless `m` is given, with ones on diagonal `k`.
 
     >>> tenon.eye(2, 3, k=1)
@@ -167,15 +201,22 @@ def eye(n: int, m: int | None = None, k: int = 0, dtype: object = "f32", *, devi
         check_count("eye", "m", m)
     dtype = "f32" if dtype is None else dtype
     if insertion_point() is None:
-        return np.eye(n, m, k, numpy_dtype(element_type(dtype)))
+        return as_asked("eye", np.eye(n, m, k, numpy_dtype(element_type(dtype))), device, requires_grad)
     columns = n if m is None else m
     row, column = ops.iota(shape=(n, 1)), ops.iota(shape=(1, columns), axis=1)
-    return ops.cast(column - row == k, dtype=dtype)
+    return as_asked("eye", ops.cast(column - row == k, dtype=dtype), device, requires_grad)
 
 
 @tensor_function
+@also_called(end="stop")
 def arange(
-    start: float, stop: float | None = None, step: float = 1, dtype: object = None, *, device: str | None = None
+    start: float,
+    stop: float | None = None,
+    step: float = 1,
+    dtype: object = None,
+    *,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Any:
     """The numbers from `start` to before `stop` in steps of `step`; with one number, from 0 to before it.
 
@@ -191,10 +232,12 @@ def arange(
     if not np.isfinite([*map(float, given)]).all():
         raise ValueError(f"arange: start, stop and step are {given}, which are not all finite")
     element = dtype or ("i64" if all(isinstance(number, int | np.integer) for number in given) else "f32")
-    return _known(np.arange(*given).astype(numpy_dtype(element_type(element)), copy=False))
+    made = _known(np.arange(*given).astype(numpy_dtype(element_type(element)), copy=False))
+    return as_asked("arange", made, device, requires_grad)
 
 
 @tensor_function
+@also_called(end="stop", steps="num")
 def linspace(
     start: float,
     stop: float,
@@ -203,6 +246,7 @@ def linspace(
     endpoint: bool = True,
     dtype: object = "f32",
     device: str | None = None,
+    requires_grad: bool = False,
 ) -> Any:
     """`num` numbers at equal distances from `start` to `stop`, the last one left out unless `endpoint`.
 
@@ -214,25 +258,39 @@ def linspace(
     dtype = "f32" if dtype is None else dtype
     if is_computed(start) or is_computed(stop):
         parts = np.arange(num) / max(num - endpoint, 1)
-        return ops.cast(start * (1 - parts) + stop * parts, dtype=dtype)
-    return _known(np.linspace(start, stop, num, endpoint=endpoint).astype(numpy_dtype(element_type(dtype)), copy=False))
+        made = ops.cast(start * (1 - parts) + stop * parts, dtype=dtype)
+    else:
+        exact = np.linspace(start, stop, num, endpoint=endpoint)
+        made = _known(exact.astype(numpy_dtype(element_type(dtype)), copy=False))
+    return as_asked("linspace", made, device, requires_grad)
 
 
 @tensor_function
 @also_called(end="stop", steps="num")
 def logspace(
-    start: float, stop: float, num: int = 50, base: float = 10.0, *, endpoint: bool = True, dtype: object = "f32"
+    start: float,
+    stop: float,
+    num: int = 50,
+    base: float = 10.0,
+    *,
+    endpoint: bool = True,
+    dtype: object = "f32",
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Any:
     """`base` to the power of `num` numbers at equal distances from `start` to `stop`.
 
     >>> tenon.logspace(0.0, 2.0, 3)
     """
+    check_device("logspace", device)
     dtype = "f32" if dtype is None else dtype
     if is_computed(start) or is_computed(stop) or is_computed(base):
-        return ops.power(base, linspace(start, stop, num, endpoint=endpoint, dtype=dtype))
-    check_count("logspace", "num", num)
-    exact = np.logspace(start, stop, num, endpoint=endpoint, base=base)
-    return _known(exact.astype(numpy_dtype(element_type(dtype)), copy=False))
+        made = ops.power(base, linspace(start, stop, num, endpoint=endpoint, dtype=dtype))
+    else:
+        check_count("logspace", "num", num)
+        exact = np.logspace(start, stop, num, endpoint=endpoint, base=base)
+        made = _known(exact.astype(numpy_dtype(element_type(dtype)), copy=False))
+    return as_asked("logspace", made, device, requires_grad)
 
 
 def _known(array: np.ndarray[Any, Any]) -> Any:
