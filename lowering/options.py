@@ -18,7 +18,7 @@ class LoweringOptions:
     serialised: tuple[str, ...] = ()
     """The kernels of a GPU that do without the instructions that only its architecture has."""
     tuning: str = ""
-    """The options of `schedule` that name a tuning record and the processor."""
+    """The options of `schedule`, or of `decide-steps`, that name a tuning record and the processor."""
     exact_math: str = ""
     """The functions that `expand-math` computes exactly."""
     filtering: bool = True

@@ -85,7 +85,7 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
         parts = ("separate-updates", "gather-overlaps", *in_parts)
         serialised = f"serialised={','.join(options.serialised)}" if options.serialised else ""
         gpu = _machine(options.gpu)
-        schedule = (_spec("decide-steps", gpu, serialised), _spec("apply-steps", gpu))
+        schedule = (_spec("decide-steps", gpu, serialised, options.tuning), _spec("apply-steps", gpu))
         bufferize, updates = _spec("bufferize", f"alignment={options.gpu.access}"), ()
     return (
         # The ops as they were traced.

@@ -6,11 +6,16 @@ A record is a JSON file that can be committed: per processor, per kernel, one de
         "kernel": "parallel 64, parallel 48, reduction 32 f32",
         "schedules": [{"vector": 1, "width": 16, "unroll": 3, "jam": 0, "jam_count": 8}],
         "strips": null,
-        "gain": 1.12}}}}
+        "gain": 1.12}},
+      "sm_90a NVIDIA H200": {"91b3…": {
+        "kernel": "parallel 4096, parallel 4096, reduction 4096 f32; parallel 4096, parallel 4096 bf16",
+        "steps": ["split(i, 128) -> ig, ib", "bind(ig, grid)", …],
+        "gain": 1.08}}}}
 
-A kernel is told by its structure: ops, shapes and dtypes, as `prepare_kernel` makes them; names do not count.
-`schedules` has an entry for each generic, `null` for one that stays scalar; `strips` are those of the kernel (see
-`strips`). `gain` and `kernel` are for readers.
+A kernel is told by its structure: ops, shapes and dtypes, as they are when it is decided about, and on a GPU by what
+is known of the memory of its arguments; names do not count. On a CPU `schedules` has an entry for each generic, `null`
+for one that stays scalar; `strips` are those of the kernel (see `strips`). On a GPU `steps` are those of the kernel
+(see `lowering.steps`). `gain` and `kernel` are for readers.
 """
 
 from __future__ import annotations
@@ -25,9 +30,13 @@ from typing import Any
 from xdsl.dialects import func
 from xdsl.ir import Operation, Region, SSAValue
 
+from tenon.lowering.buffers.alignments import ALIGNMENTS
+from tenon.lowering.buffers.shared_arguments import SHARED_ARGUMENTS
 from tenon.lowering.kernels.statement import Kernel, element_type
 
 KEY_LENGTH = 16
+OF_MEMORY = (SHARED_ARGUMENTS, ALIGNMENTS)
+"""Attributes of a kernel that code for a GPU depends on."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +44,30 @@ class Decision:
     """How a kernel is scheduled; what `decide` gives, read from a record."""
 
     kernel: str
-    schedules: tuple[Mapping[str, int] | None, ...]
+    schedules: tuple[Mapping[str, int] | None, ...] = ()
     strips: tuple[int, ...] | None = None
     gain: float = 1.0
+    steps: tuple[str, ...] = ()
+    """On a GPU, in place of schedules."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
+        if self.steps:
+            return {"kernel": self.kernel, "steps": list(self.steps), "gain": self.gain}
         return {
             "kernel": self.kernel,
             "schedules": list(self.schedules),
             "strips": None if self.strips is None else list(self.strips),
             "gain": self.gain,
         }
+
+    @staticmethod
+    def of_json(entry: Any) -> Decision:
+        """What `to_json` gave."""
+        if "steps" in entry:
+            return Decision(entry["kernel"], gain=entry["gain"], steps=tuple(map(str, entry["steps"])))
+        strips = None if entry["strips"] is None else tuple(entry["strips"])
+        return Decision(entry["kernel"], tuple(entry["schedules"]), strips, entry["gain"])
 
 
 Decisions = dict[str, Decision]
@@ -65,20 +86,18 @@ class TuningRecord:
         try:
             data = json.loads(path.read_text())
             processors = {
-                processor: {
-                    key: Decision(
-                        entry["kernel"],
-                        tuple(entry["schedules"]),
-                        None if entry["strips"] is None else tuple(entry["strips"]),
-                        entry["gain"],
-                    )
-                    for key, entry in decisions.items()
-                }
+                processor: {key: Decision.of_json(entry) for key, entry in decisions.items()}
                 for processor, decisions in data["processors"].items()
             }
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path}: is no tuning record: {type(error).__name__}: {error}") from None
         return TuningRecord(processors)
+
+    def of(self, processor: str) -> Decisions | None:
+        """What it says of a processor, or None. Of a GPU of which no more than the architecture is known it has what it
+        says of the only one of that."""
+        others = [name for name in self.processors if name.startswith(f"{processor} ")]
+        return self.processors.get(processor if len(others) != 1 else others[0])
 
     def text(self) -> str:
         """The file's text: the same for the same decisions, in whatever order they were found."""
@@ -92,7 +111,7 @@ class TuningRecord:
 def kernel_key(function: func.FuncOp) -> str:
     """What tells kernels of one structure: a digest of ops, attributes and types. Schedules do not count."""
     numbers: dict[SSAValue, int] = {}
-    lines: list[str] = []
+    lines = [f"{name} {function.attributes[name]}" for name in OF_MEMORY if name in function.attributes]
     _describe_region(function.body, numbers, lines)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:KEY_LENGTH]
 

@@ -14,7 +14,7 @@ from tenon.lowering.explanation import Explained, Row, as_text
 from tenon.lowering.pipeline import lower_to_buffers
 from tenon.runtime.arguments.interface import Interface
 from tenon.runtime.executable_cuda import Built, build_for_cuda, origin_of
-from tenon.runtime.lower import kernel_origins, lower_with, options
+from tenon.runtime.lower import kernel_origins, lower_with, options, tuned_kind
 
 if TYPE_CHECKING:
     from tenon.lowering.options import LoweringOptions
@@ -107,7 +107,7 @@ def _options_on_cpu(buffered: ModuleOp, known: LoweringOptions) -> list[Explaine
     from tenon.lowering.schedules.explain import explain
     from tenon.runtime.tuning import decisions
 
-    return explain(buffered, known.machine, decisions("cpu", known.machine.vector_bits))
+    return explain(buffered, known.machine, decisions("cpu", tuned_kind("cpu", "")))
 
 
 def _options_on_gpu(
@@ -117,13 +117,15 @@ def _options_on_gpu(
     from tenon.lowering.grid_schedules.decide_steps import explain
     from tenon.runtime.cuda.nvrtc import why_unavailable
     from tenon.runtime.cuda.report import total
+    from tenon.runtime.tuning import decisions
 
+    tuned = decisions("cuda", gpu.architecture)
     if (missing := why_unavailable()) is not None:
-        return explain(buffered, gpu, {}), _counted(buffered), (f"times are not predicted: {missing}",)
+        return explain(buffered, gpu, {}, tuned), _counted(buffered), (f"times are not predicted: {missing}",)
     built = build_for_cuda(module, "main", known, gpu.architecture)
     reports = _reports(buffered, built, gpu)
     facts = {report.name: report.facts() for report in reports}
-    return explain(buffered, gpu, built.serialised), facts, (total(reports, gpu),)
+    return explain(buffered, gpu, built.serialised, tuned), facts, (total(reports, gpu),)
 
 
 def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
@@ -154,6 +156,7 @@ def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
 def _for_cuda(module: ModuleOp, architecture: str) -> dict[str, bytes]:
     from tenon.lowering.grid_schedules.decide_steps import explain
     from tenon.runtime.cuda.report import as_table
+    from tenon.runtime.tuning import decisions
 
     told = options("cuda", architecture)
     assert told.gpu is not None
@@ -161,14 +164,14 @@ def _for_cuda(module: ModuleOp, architecture: str) -> dict[str, bytes]:
     rest = lower_to_buffers(Context(), buffered, told)
     before = buffered if rest[0].name == "buffered" else None
     built = build_for_cuda(module, "main", told, architecture)
+    tuned = decisions("cuda", architecture)
+    explained = [] if before is None else explain(before, told.gpu, built.serialised, tuned)
     return {
         "main.grid.mlir": f"{built.mapped!s}\n".encode(),
         f"main.{architecture}.cu": built.source.encode(),
         f"main.{architecture}.cubin": built.compiled.cubin,
         f"main.{architecture}.txt": as_table(_reports(before, built, told.gpu), told.gpu).encode(),
-        f"main.{architecture}.schedules.txt": (
-            as_text(explain(before, told.gpu, built.serialised)) if before is not None else ""
-        ).encode(),
+        f"main.{architecture}.schedules.txt": as_text(explained).encode(),
         f"main.{architecture}.json": Interface.of(built.mapped).to_json().encode(),
     }
 

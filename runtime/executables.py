@@ -127,7 +127,7 @@ def _meaning(module: ModuleOp, said: str, device: str, options: LoweringOptions)
 
 def _target_key(device: str, options: LoweringOptions, architecture: str | None = None) -> str:
     # what a tuning record says counts, not where it lies
-    told = f"{replace(options, tuning='')}{_tuning_key(device)}"
+    told = f"{replace(options, tuning='')}{_tuning_key(device, architecture or '')}"
     if device == "cuda":
         from tenon.runtime.cuda import nvrtc
 
@@ -138,12 +138,12 @@ def _target_key(device: str, options: LoweringOptions, architecture: str | None 
     return f"{target.triple} {target.cpu} {target.features} {told}"
 
 
-def _tuning_key(device: str) -> str:
+def _tuning_key(device: str, architecture: str) -> str:
     if knobs.tuning is None:
         return ""
     from tenon.runtime.tuning import digest
 
-    return f" {digest(device, lower.machine(tiles=False).vector_bits)}"
+    return f" {digest(device, lower.tuned_kind(device, architecture))}"
 
 
 def _made(key: str, make: Callable[[], Mapping[str, bytes]], use: Callable[[Mapping[str, bytes]], _Made]) -> _Made:

@@ -340,7 +340,7 @@ class Knobs:
         _unset,
         accepts="a tuning record, as `tenon tune` writes it",
         default_text="unset: the cost model alone",
-        effect="take the schedules of CPU kernels from this file where it has some for their structure and processor",
+        effect="take the schedules of kernels from this file where it has some for their structure and processor",
         decides_code=True,
     )
     reproducible = _flag(

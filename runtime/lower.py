@@ -100,20 +100,26 @@ def options(device: str, architecture: str | None = None, module: ModuleOp | Non
     return LoweringOptions(
         machine=GENERIC if on_gpu else machine(tiles=module is None or _multiplies_tiles(module)),
         gpu=replace(told, tf32=knobs.tf32, deterministic=knobs.deterministic) if on_gpu else None,
-        tuning=tuning_options(device),
+        tuning=tuning_options(device, told.architecture),
         exact_math=knobs.exact_math,
         filtering=knobs.minimal_filtering and not on_gpu,
         skipping=knobs.skip_masked,
     )
 
 
-def tuning_options(device: str) -> str:
-    """The options of `schedule` for the tuning record that is in use; empty without one."""
+def tuning_options(device: str, architecture: str) -> str:
+    """The options of the pass that decides for the tuning record that is in use; empty without one. Of a GPU the
+    `architecture` is told."""
     if knobs.tuning is None:
         return ""
     from tenon.runtime.tuning import options
 
-    return options(device, machine(tiles=False).vector_bits)
+    return options(device, tuned_kind(device, architecture))
+
+
+def tuned_kind(device: str, architecture: str) -> str | int:
+    """What a tuning record tells processors of one kind apart by."""
+    return architecture if kind_of(device) == "cuda" else machine(tiles=False).vector_bits
 
 
 def check_device(module: ModuleOp, device: str) -> None:

@@ -309,18 +309,17 @@ def _specification(text: str) -> tuple[str, Any]:
 @click.argument("file")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The record; else FILE's name.")
 @click.option("--seconds", default=5.0, show_default=True, help="About how long to search for each kernel.")
+@click.option("--target", default="cpu", show_default=True, callback=_device, help="cpu, cuda, or one GPU: cuda:1.")
 @reported
-def tune_(file: str, output: Path | None, seconds: float) -> None:
+def tune_(file: str, output: Path | None, seconds: float, target: str) -> None:
     """Measure schedules for the kernels of FILE (.mlir or .onnx) and record those that beat the cost model's.
 
     What the record says of other kernels and other processors stays in it. TENON_TUNING=RECORD uses it.
     """
     from tenon.lowering.tuning_record import TuningRecord
-    from tenon.runtime.cpu.compile import host_target
-    from tenon.runtime.lower import machine
     from tenon.runtime.store.files import write_file
-    from tenon.runtime.tuning import processor_name
-    from tenon.tools.tune import Outcome, tune
+    from tenon.tools.tune import processor, tune
+    from tenon.tools.tune_search import Outcome
 
     def report(outcome: Outcome) -> None:
         gain = f"{1e6 * outcome.best:.1f} us, was {1e6 * outcome.seconds:.1f}" if outcome.decision else "as it is"
@@ -329,10 +328,10 @@ def tune_(file: str, output: Path | None, seconds: float) -> None:
     path = output or Path(file).with_suffix(".tuning.json")
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}")
+    name = processor(target)
     record = TuningRecord.read(path) if path.exists() else TuningRecord()
-    module = program_of(file)
-    processor = processor_name(host_target(), machine(tiles=False).vector_bits)
-    record.processors.setdefault(processor, {}).update(tune(module, seconds, report))
+    found = tune(program_of(file), seconds, report, target)
+    record.processors.setdefault(name, {}).update(found)
     write_file(path, record.text())
     click.echo(str(path))
 

@@ -68,7 +68,7 @@ class SchedulePass(FunctionPass):
             if unknown := sorted(set(names) - set(ELEMENTS)):
                 raise ValueError(f"schedule: {fact} names {', '.join(unknown)}, none of {', '.join(ELEMENTS)}")
         record = TuningRecord.read(Path(self.record)) if self.record else TuningRecord()
-        tuned = record.processors.get(self.processor, {})
+        tuned = record.of(self.processor) or {}
 
         def schedule(function: func.FuncOp) -> None:
             try:

@@ -42,6 +42,13 @@ def architecture(ordinal: int | None = None) -> str:
     return f"{found}a" if f"{found}a" in GPUS else found
 
 
+def model(ordinal: int | None = None) -> str:
+    """What a device is called, such as `NVIDIA H200`; by default the current one."""
+    runtime = cupy_module().cuda.runtime
+    name = runtime.getDeviceProperties(runtime.getDevice() if ordinal is None else ordinal)["name"]
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
 @functools.cache
 def _why_no_device() -> str | None:
     try:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+import time
 import types
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -159,6 +160,34 @@ class Graph:
         target = stream or self.machine.stream()
         for work in self.work:
             target.submit(work)
+
+
+class Event:
+    """When a stream got to it."""
+
+    machine: ClassVar[Machine]
+
+    def __init__(self) -> None:
+        self.stream: Stream | None = None
+        self.seconds: float | None = None
+
+    def record(self, stream: Stream | None = None) -> None:
+        self.stream = stream or self.machine.stream()
+        self.stream.submit(self._arrive)
+
+    def _arrive(self) -> None:
+        self.seconds = time.perf_counter()
+
+    def synchronize(self) -> None:
+        assert self.stream is not None
+        self.stream.synchronize()
+
+
+def elapsed(start: Event, end: Event) -> float:
+    """Milliseconds."""
+    if start.seconds is None or end.seconds is None:
+        raise CUDARuntimeError("cudaErrorNotReady: device not ready")
+    return 1e3 * (end.seconds - start.seconds)
 
 
 class PooledMemory:
@@ -383,6 +412,7 @@ def _runtime(machine: Machine) -> Any:
     return types.SimpleNamespace(
         getDeviceCount=lambda: len(machine.architectures),
         getDevice=lambda: machine.device,
+        getDeviceProperties=lambda number: {"name": f"Stand-in {machine.architectures[number]}".encode()},
         setDevice=use,
         memGetInfo=memory_info,
         memcpyAsync=copy,
@@ -434,10 +464,12 @@ def stand_in(machine: Machine) -> Any:
         Device=kinds[Device],
         Stream=lambda non_blocking=False: Stream(machine, non_blocking=non_blocking),
         get_current_stream=machine.stream,
+        Event=Event,
+        get_elapsed_time=elapsed,
         alloc=lambda size: alloc(machine, size),
     )
     module: Any = types.ModuleType("cupy")
-    ndarray.machine, Device.machine = machine, machine
+    ndarray.machine = Device.machine = Event.machine = machine
     module.cuda, module.ndarray, module.RawModule, module.asarray = cuda, array_type, RawModule, asarray
     module.stack = stack
     module.from_dlpack = lambda value: asarray(value.array if hasattr(value, "array") else value.__dlpack__())

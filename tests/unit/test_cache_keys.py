@@ -54,7 +54,7 @@ def test_each_lowering_option_is_part_of_the_key(
     options, before = lower.options("cpu"), key()
     if field.name == "tuning":
         # what a record says counts, not where it lies
-        monkeypatch.setattr(executables, "_tuning_key", lambda device: "a digest")
+        monkeypatch.setattr(executables, "_tuning_key", lambda device, architecture: "a digest")
         assert key() != before
         return
     changed = dataclasses.replace(options, **{field.name: other(getattr(options, field.name))})

@@ -11,14 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 import tenon
-from tenon.lowering.kernels.statement import read_kernel
-from tenon.lowering.schedules.candidates import neighbours, other_strips
-from tenon.lowering.schedules.schedule import decide
+from tenon.lowering.schedules.candidates import other_strips
 from tenon.lowering.tuning_record import Decision, TuningRecord
 from tenon.runtime.cpu.compile import host_target
 from tenon.runtime.lower import machine
 from tenon.runtime.tuning import processor_name
-from tenon.tools import cli, tune
+from tenon.tools import cli, tune, tune_cpu, tune_search
 
 A = np.random.default_rng(0).standard_normal((20, 33), np.float32)
 B = np.random.default_rng(1).standard_normal((33, 48), np.float32)
@@ -32,7 +30,7 @@ def traced(function: Any, *arrays: Any) -> Any:
 
 def keys(function: Any, *arrays: Any) -> list[str]:
     """The keys of its kernels."""
-    return list(tune.kernels_to_tune(traced(function, *arrays)))
+    return list(tune.plans_of(traced(function, *arrays), "cpu"))
 
 
 def processor() -> str:
@@ -149,18 +147,11 @@ def test_reproducible_forbids_to_measure() -> None:
 )
 def test_candidates_give_the_same_numbers(function: Any) -> None:
     tried = 0
-    for kernel in tune.kernels_to_tune(traced(function, A, B)).values():
-        schedules, strips = decide(read_kernel(kernel), machine())
-        lengths = None if strips is None else tuple(strips)
-        compiled = tune._compiled(kernel, (tuple(schedules), lengths))
-        arrays = tune._arguments(compiled)
-        right = compiled.run(arrays)
-        for number, statement in enumerate(read_kernel(kernel).statements):
-            for other in neighbours(statement, schedules[number], machine())[::4]:
-                changed = (*schedules[:number], other, *schedules[number + 1 :])
-                result = tune._compiled(kernel, (changed, lengths)).run(arrays)
-                np.testing.assert_allclose(result[0], right[0], rtol=2e-4, atol=1e-5)
-                tried += 1
+    for plans in tune.plans_of(traced(function, A, B), "cpu").values():
+        right = plans.compiled(plans.default).results()
+        for plan in list(plans.near(plans.default))[::4]:
+            np.testing.assert_allclose(plans.compiled(plan).results()[0], right[0], rtol=2e-4, atol=1e-5)
+            tried += 1
     assert tried
 
 
@@ -173,8 +164,7 @@ def test_the_command_keeps_what_was_faster_and_right(tmp_path: Path, monkeypatch
     source, path = tmp_path / "product.mlir", tmp_path / "record.json"
     source.write_text(str(traced(lambda a, b: a @ b, A, B)))
     write(path, "other kernel", None, name="another 512")
-    monkeypatch.setattr(tune, "LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(tune, "_seconds", lambda runs: [2e-3, 1e-3][: len(runs)])
+    monkeypatch.setattr(tune_cpu, "host_seconds", lambda trials: [2e-3, 1e-3][: len(trials)])
     result = CliRunner().invoke(cli.main, ["tune", str(source), "-o", str(path), "--seconds", "0.5"])
     assert result.exit_code == 0, result.output
     assert "parallel 20, parallel 48, reduction 33 f32" in result.output
@@ -187,9 +177,8 @@ def test_the_command_keeps_what_was_faster_and_right(tmp_path: Path, monkeypatch
 
 
 def test_a_candidate_with_other_numbers_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    (kernel,) = tune.kernels_to_tune(traced(lambda a, b: a @ b, A, B)).values()
-    monkeypatch.setattr(tune, "LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(tune, "_seconds", lambda runs: [2e-3, 1e-3][: len(runs)])
-    assert tune.tune_kernel(kernel, 0.3).decision is not None
-    monkeypatch.setattr(tune, "_same", lambda results, expected: False)
-    assert tune.tune_kernel(kernel, 0.3).decision is None
+    (plans,) = tune.plans_of(traced(lambda a, b: a @ b, A, B), "cpu").values()
+    monkeypatch.setattr(tune_cpu, "host_seconds", lambda trials: [2e-3, 1e-3][: len(trials)])
+    assert tune_search.search(plans, 0.3).decision is not None
+    monkeypatch.setattr(tune_search, "_same", lambda results, expected: False)
+    assert tune_search.search(plans, 0.3).decision is None
