@@ -8,7 +8,6 @@ that is not wanted (`TENON_CUDA_GRAPHS=0`), cannot be made, or has a single laun
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
 from typing import Any, NoReturn
 
 import numpy as np
@@ -118,14 +117,13 @@ class CudaProgram:
     def _workspace(self) -> Workspace:
         program, recording = self.program, self.recording
         arena = int(np.prod(program.arena[0])) * program.arena[1].itemsize
-        fixed = len(program.inputs) + len(program.outputs) + 1
-        sizes = [arena, *(recording.sizes[fixed:] if isinstance(recording, Recording) else ())]
-        starts = [0, *accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
-        memory = self.allocated((starts[-1],), np.dtype(np.int8), "scratch memory")
-        addresses = tuple([memory.address + start for start in starts[:-1]])
+        behind = -(-arena // _ALIGNMENT) * _ALIGNMENT
+        places, scratch = (recording.places, recording.scratch) if isinstance(recording, Recording) else ([], 0)
+        memory = self.allocated((behind + scratch,), np.dtype(np.int8), "scratch memory")
+        addresses = (memory.address, *[memory.address + behind + place for place in places])
         launches = None
         if isinstance(recording, Recording):
-            events, given = recording.events, fixed - 1
+            events, given = recording.events, len(program.inputs) + len(program.outputs)
             launches = Launches(self.backend, events, recording.bases, recording.offsets, given, addresses)
         return Workspace(addresses, memory.owner, launches)
 

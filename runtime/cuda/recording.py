@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NoReturn
 
 import numpy as np
 
+from tenon.lowering.buffers.memory_plan import Lifetime, plan_memory
 from tenon.runtime.cuda.device import DeviceBuffer
 from tenon.runtime.cuda.host_program import HostProgram
 
@@ -23,8 +25,8 @@ _FIRST = 1 << 62
 _MOST_EVENTS = 10_000
 """Launches and copies of a recording: loops that are longer than that are run as loops."""
 
-_MOST_BUFFERS = 64
-"""Buffers that `main` allocates itself: each is kept between calls."""
+_ALIGNMENT = 256
+"""Of the buffers that `main` allocates itself."""
 
 
 class NotRecordableError(Exception):
@@ -95,22 +97,39 @@ class Recorder:
 
 
 class Recording:
-    """The launches of a program. Buffers are numbered: inputs, outputs, the arena, and those that `main` allocates."""
+    """The launches of a program. Buffers are numbered: so many that are `given` (inputs, outputs, the arena), and those
+    that `main` allocates, which share memory where they are not in use at the same time: events are in order."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, given: int) -> None:
         self.events = recorder.events
-        self.sizes = recorder.sizes
         parts = [divmod(a - _FIRST, 1 << _RANGE_BITS) if a >= _FIRST else (-1, a) for a in recorder.addresses]
         self.bases = [number + 1 for number, _ in parts]
         """For each address that events need, the buffer that it is in, from 1 on; 0 for one that is the same at each
         call."""
         self.offsets = [offset for _, offset in parts]
         """Where it is there."""
+        plan = plan_memory(_lifetimes(recorder, [number for number, _ in parts], given), _ALIGNMENT)
+        self.places = [buffer.offset for buffer in plan.buffers]
+        """Of the buffers that `main` allocates, in memory of so many bytes:"""
+        self.scratch = plan.peak_bytes
 
     @property
     def launches(self) -> int:
         """How many kernels are launched."""
         return sum(isinstance(event, Launch) for event in self.events)
+
+
+def _lifetimes(recorder: Recorder, numbers: Sequence[int], given: int) -> list[Lifetime]:
+    """The first and the last event that uses each buffer that is not given; `numbers` tells the buffers of events."""
+    used: dict[int, tuple[int, int]] = {}
+    rest = iter(numbers)
+    for position, event in enumerate(recorder.events):
+        for number in islice(rest, len(event.pointers) if isinstance(event, Launch) else 2):
+            used[number] = used.get(number, (position, position))[0], position
+    return [
+        Lifetime(f"buffer {number}", size if number in used else 0, *used.get(number, (0, 0)))
+        for number, size in enumerate(recorder.sizes[given:], given)
+    ]
 
 
 def record(program: HostProgram) -> Recording | str:
@@ -126,6 +145,4 @@ def record(program: HostProgram) -> Recording | str:
         return str(error)
     finally:
         program.backend = actual
-    if len(recorder.sizes) > len(described) + _MOST_BUFFERS:
-        return f"it allocates more than {_MOST_BUFFERS} buffers"
-    return Recording(recorder)
+    return Recording(recorder, len(described))

@@ -22,7 +22,7 @@ from tenon.runtime.cuda import launches
 from tenon.runtime.cuda.device import DeviceBuffer, LaunchError
 from tenon.runtime.cuda.host_program import HostProgram
 from tenon.runtime.cuda.launches import Launches
-from tenon.runtime.cuda.recording import Copy, Launch, Recording, record
+from tenon.runtime.cuda.recording import Copy, Launch, Recorder, Recording, record
 
 CONTEXT, BF16 = 1, ml_dtypes.bfloat16
 
@@ -171,7 +171,7 @@ def test_the_driver_gets_what_is_launched_step_by_step(name: str, waits: bool, d
     device, program, recording = prepared(mapped(function, *arrays), driver)
     device.waits = waits
     given, fixed = len(program.inputs) + len(program.outputs), [1 << 50]
-    fixed += [(1 << 51) + (n << 20) for n in range(len(recording.sizes) - given - 1)]
+    fixed += [(1 << 51) + (n << 20) for n in range(len(recording.places))]
     made, stream = Launches(device, recording.events, recording.bases, recording.offsets, given, fixed), Stream()
     for number in range(3):
         addresses = [((number + 2) << 44) + (n << 20) for n in range(given)]
@@ -184,6 +184,27 @@ def test_the_driver_gets_what_is_launched_step_by_step(name: str, waits: bool, d
         made.run(addresses, stream)
         assert driver.noted == device.noted
     assert stream.waits == (3 * len(recording.events) if waits else 0)
+
+
+def test_buffers_of_main_share_memory_where_they_are_not_in_use_together() -> None:
+    recorder = Recorder()
+    arena, first, second, _, third = (recorder.allocate(size)[0] for size in (64, 1000, 300, 50, 1000))
+    for destination, source in ((first, arena), (second, first), (third, second), (arena, third)):
+        recorder.copy(destination, source, 8)
+    recording = Recording(recorder, 1)
+    assert recording.places[0] == recording.places[3]
+    assert recording.places[1] in (1024, 0)
+    assert recording.places[0] in (0, 512)
+    assert recording.scratch < 1000 + 1024
+
+
+def test_loops_whose_steps_have_buffers_are_recorded(driver: Driver) -> None:
+    """Each step's partial sums of columns have a buffer, of which no two are in use together."""
+    start = floats(20000, 8)
+    loop = mapped(lambda x: tenon.scan(lambda c, _: (c + tenon.sum(c, axis=0), None), x, None, length=80)[0], start)
+    _, _, recording = prepared(loop, driver)
+    assert len(recording.places) == 80
+    assert set(recording.places) == {0}
 
 
 def test_arguments_are_passed_as_they_are(driver: Driver) -> None:
