@@ -23,7 +23,7 @@ from tenon.dialects.ops.contract import (
     transposed_convolution,
 )
 from tenon.dialects.ops.control import checkpoint, control_flow, debug, identity, scan
-from tenon.dialects.ops.factor import cholesky, lu, orthogonal, singular, solving, spectral
+from tenon.dialects.ops.factor import cholesky, least_squares, lu, orthogonal, singular, solving, spectral
 from tenon.dialects.ops.move import (
     creation,
     diagonals,
@@ -91,6 +91,7 @@ __all__ = [
     "identity",
     "indexing",
     "joining",
+    "least_squares",
     "loss",
     "lu",
     "measures",

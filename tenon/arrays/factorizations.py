@@ -8,9 +8,12 @@ import numpy as np
 
 from tenon.arrays.products import matrix_norm
 from tenon.control_flow import scan
+from tenon.dialects.definition.one_program import one_program
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.value import ops
+from tenon.dialects.ops.factor.least_squares import LeastSquaresOp
 from tenon.dialects.ops.factor.lu import FactorLuOp
+from tenon.dialects.ops.factor.singular import in_wide_type, smallest
 from tenon.dialects.types.shapes import broadcast
 from tenon.dialects.types.types import element_type, f32, f64, is_float
 
@@ -192,6 +195,7 @@ def cond(x: Any, /, p: float | str | None = None) -> Any:
     return matrix_norm(values, ord=p) * matrix_norm(ops.inv(values), ord=p)
 
 
+@one_program("rtol")
 def lstsq(a: Any, b: Any, /, *, rtol: float | None = None) -> LstsqResult:
     """The x (n, k) of least length for which the sum of squares of `a` x - `b` is least, of a matrix `a` (m, n) and `b`
     (m, k) or (m,); singular values of at most `rtol` times the largest count as 0.
@@ -202,6 +206,15 @@ def lstsq(a: Any, b: Any, /, *, rtol: float | None = None) -> LstsqResult:
     if left.ndim != 2 or right.ndim not in (1, 2) or left.shape[0] != right.shape[0]:
         shapes = f"a has shape {left.shape} and b {right.shape}"
         raise ValueError(f"lstsq: {shapes} where (m, n) and (m, k) or (m,) is needed")
-    solution = ops.matmul(pinv(left, rtol=rtol), right)
-    residuals = ops.sum(ops.square(ops.matmul(left, solution) - right), axis=0)
-    return LstsqResult(solution, residuals, ops.matrix_rank(left, rtol=rtol), ops.svdvals(left))
+    tolerance = -1.0 if rtol is None else float(rtol)
+    wide, columns = in_wide_type(left), in_wide_type(right if right.ndim == 2 else ops.expand_dims(right, axis=1))
+    # the decomposition by which the equations are solved
+    _, s, _ = ops.svd(wide, full_matrices=False)
+    solution = LeastSquaresOp.apply(wide, columns, rtol=tolerance)
+    residuals = ops.sum(ops.square(ops.matmul(wide, solution) - columns), axis=0)
+    rank = ops.count_nonzero(s > smallest(s, left.shape, tolerance), axis=-1)
+    if right.ndim == 1:
+        solution, residuals = ops.squeeze(solution, axis=1), ops.squeeze(residuals, axis=0)
+    if left.dtype == right.dtype and is_float(element_type(left.dtype)):
+        solution, residuals, s = [ops.cast(x, dtype=left.dtype) for x in (solution, residuals, s)]
+    return LstsqResult(solution, residuals, rank, s)

@@ -59,6 +59,16 @@ add("slogdet", [np.zeros((2, 2), F32)], lambda x: tuple(np.linalg.slogdet(x)), "
 for _shape in ((3, 3), (2, 4, 3), (2, 4)):
     _x = numbers("lu", _shape, F64)
     add("factor_lu", [_x], eliminated, differentiable=True)
+for _adjoint in (False, True):
+    _x = numbers("squares", (2, 4, 3), F64)
+    _right = numbers("right", (2, 3 if _adjoint else 4, 2), F64)
+    add(
+        "least_squares",
+        [_x, _right],
+        lambda a, b, adjoint=_adjoint: np.linalg.pinv(a.mT if adjoint else a) @ b,
+        adjoint=_adjoint,
+        differentiable=True,
+    )
 for _n, _k in ((3, 2), (4, 1), (2, 0)):
     _operands = [dominant("solve", (2, _n, _n)), numbers("right", (2, _n, _k))]
     add("solve_matrices", _operands, np.linalg.solve, differentiable=True)

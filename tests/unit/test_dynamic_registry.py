@@ -60,6 +60,7 @@ FOR_EACH_SIZE = frozenset(
         "glu",
         "inv",
         "leading_places",
+        "least_squares",
         "local_response_norm",
         "lp_pool",
         "max_pool",

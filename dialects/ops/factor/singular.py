@@ -13,6 +13,9 @@ from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.families import CompositeOp
+from tenon.dialects.families.along_axis import KeepsElement
+from tenon.dialects.families.batching import all_batched
 from tenon.dialects.ops.factor.matrix_op import (
     MatrixOp,
     columns_times,
@@ -20,6 +23,7 @@ from tenon.dialects.ops.factor.matrix_op import (
     smaller,
     transposed,
 )
+from tenon.dialects.types.shapes import InferenceError, Shape, show
 from tenon.dialects.types.types import FLOAT_TENSOR
 
 
@@ -112,7 +116,7 @@ class SvdvalsOp(MatrixOp):
 
 
 @tensor_op
-class PinvOp(MatrixOp):
+class PinvOp(KeepsElement, CompositeOp):
     """The pseudoinverses (..., n, m) of the matrices `x` (..., m, n). Singular values of at most `rtol` times the
     largest count as 0; `rtol` is the larger of m and n times the machine epsilon where it is negative, as it is by
     default.
@@ -127,14 +131,18 @@ class PinvOp(MatrixOp):
     rtol = setting(float, default=-1.0)
     result = result_def(FLOAT_TENSOR)
 
-    @staticmethod
-    def shapes(x: Any, *, rtol: float) -> tuple[Sequence[int], ...]:
-        *batch, m, n = x
-        return ((*batch, n, m),)
+    @classmethod
+    def infer_shape(cls, shape: tuple[int, ...], **settings: Any) -> Shape:
+        if len(shape) < 2:
+            raise InferenceError(f"x has shape {show(shape)} where (..., m, n) is needed")
+        *batch, m, n = shape
+        return (*batch, n, m)
 
     @staticmethod
-    def compute(x: Any, *, rtol: float) -> Any:
-        return np.linalg.pinv(x, rtol=_tolerance(x.shape, x.dtype, rtol))
+    def decompose(x: Value, *, rtol: float) -> Value:
+        u, s, vh = ops.svd(in_wide_type(x), full_matrices=False)
+        product = ops.matmul(columns_times(transposed(vh), inverses(s, x.shape, rtol)), transposed(u))
+        return ops.cast(product, dtype=x.element_type)
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, *, rtol: float) -> tuple[Any, ...]:
@@ -146,10 +154,27 @@ class PinvOp(MatrixOp):
         third = third - ops.matmul(ops.matmul(third, out), x)
         return (second + third - first,)
 
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        return cls.apply(*all_batched(size, batched, operands), **settings)
 
-def _tolerance(shape: tuple[int, ...], dtype: Any, rtol: float) -> float:
-    """`rtol`, or the one for matrices of that shape and dtype where it is negative."""
-    return float(max(shape[-2:]) * np.finfo(dtype).eps) if rtol < 0 else rtol
+
+def in_wide_type(x: Any) -> Any:
+    """`x` in f32 if its elements have fewer bits, the dtype that its matrices are computed in."""
+    return ops.cast(x, dtype="f32") if x.dtype.itemsize < 4 else x
+
+
+def inverses(s: Any, shape: tuple[int, ...], rtol: float) -> Any:
+    """One over the singular values `s` of matrices of that shape, 0 for those that count as 0."""
+    is_zero = s <= smallest(s, shape, rtol)
+    return ops.select(is_zero, 0.0, 1.0 / ops.select(is_zero, 1.0, s))
+
+
+def smallest(s: Any, shape: tuple[int, ...], rtol: float) -> Any:
+    """The value (..., 1) up to which singular values `s` (..., k) of matrices of that shape count as 0: `rtol` times
+    the largest, or the larger side times the machine epsilon if it is negative."""
+    tolerance = float(max(shape[-2:]) * np.finfo(s.dtype).eps) if rtol < 0 else rtol
+    return ops.max(s, axis=-1, keepdims=True, start=0) * tolerance
 
 
 @tensor_function
@@ -161,6 +186,5 @@ def matrix_rank(x: Any, *, rtol: float | None = None) -> Any:
     >>> tenon.matrix_rank(np.array([[1.0, 2.0], [2.0, 4.0]]))
     """
     x = shaped(x)
-    singular = ops.svdvals(ops.cast(x, dtype="f32") if x.dtype.itemsize < 4 else x)
-    least = _tolerance(x.shape, singular.dtype, -1.0 if rtol is None else rtol)
-    return ops.count_nonzero(singular > ops.max(singular, axis=-1, keepdims=True, start=0) * least, axis=-1)
+    s = ops.svdvals(in_wide_type(x))
+    return ops.count_nonzero(s > smallest(s, x.shape, -1.0 if rtol is None else rtol), axis=-1)
