@@ -20,7 +20,7 @@ class Passes(Enum):
 
 
 _REFERENCE = re.compile(r"@([\w.$-]+|\"[^\"]*\")")
-_LOCAL = re.compile(r"^define (?:internal|private) ", re.MULTILINE)
+_LOCAL = ("\ndefine internal ", "\ndefine private ")
 
 
 @dataclass(slots=True)
@@ -85,7 +85,10 @@ def references(text: str) -> set[str]:
 
 def hidden(text: str) -> str:
     """A module whose local functions are seen by the modules that it is linked with."""
-    return _LOCAL.sub("define hidden ", text)
+    text = f"\n{text}"  # constants may be long: no regular expression goes through these
+    for local in _LOCAL:
+        text = text.replace(local, "\ndefine hidden ")
+    return text[1:]
 
 
 def _references(body: list[str]) -> set[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from loop_programs import (
@@ -18,6 +20,7 @@ from loop_programs import (
 from random_numbers import generator
 
 from tenon.lowering.llvm.emit_llvm import emit_llvm
+from tenon.lowering.llvm.types import byte_string
 from tenon.runtime.cpu.compile import host_target, native_assembly
 
 LANES = [None, 16]
@@ -348,3 +351,18 @@ func.func @main(%x: memref<{lanes}x{wide}>, %out0: memref<{4 * lanes}x{narrow}>,
     for i in range(1, count):
         wanted[i * lanes : i * lanes + min(count - i, lanes)] = x[: count - i]
     np.testing.assert_array_equal(out, wanted)
+
+
+class _Unread(bytes):
+    """Bytes that are not read one by one, which takes a second for some MB."""
+
+    def __iter__(self):
+        raise AssertionError("read byte by byte")
+
+
+def test_constants_have_all_bytes():
+    data = bytes([byte for byte in range(256) if chr(byte) != "\\"])
+    text = f"@table = constant [{len(data)} x i8] {byte_string(_Unread(data))}"
+    given = llvm.parse_assembly(text).get_global_variable("table")
+    parsed = str(given).split('c"', 1)[1].rsplit('"', 1)[0]
+    assert re.sub(rb"\\(..)", lambda found: bytes.fromhex(found[1].decode()), parsed.encode()) == data
