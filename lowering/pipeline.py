@@ -37,6 +37,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "write-updates": _loader("buffers.write_updates", "WriteUpdatesPass"),
     "alternate-buffers": _loader("buffers.alternate_buffers", "AlternateBuffersPass"),
     "bufferize": _loader("buffers.bufferize", "BufferizePass"),
+    "few-rows": _loader("schedules.few_rows", "FewRowsPass"),
     "schedule": _loader("schedules.schedule", "SchedulePass"),
     "skip-masked": _loader("schedules.skip_masked", "SkipMaskedPass"),
     "convert-structured-to-loops": _loader("nests.convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
@@ -77,7 +78,7 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
     """The stages in order, with the passes that each is lowered by."""
     machine, on_gpu = options.machine, options.gpu is not None
     schedule = (_spec("schedule", _machine(machine), options.tuning),)
-    parts: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ("few-rows",)
     bufferize, updates = "bufferize", ("write-updates",)
     if options.gpu is not None:
         names = ("sum-beside-rows", "reduce-in-parts", "scan-in-parts")

@@ -11,7 +11,9 @@ A size is no `int`: what needs a number, such as `range`, refuses it instead of 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import reduce
 from keyword import iskeyword
@@ -44,6 +46,7 @@ Product = tuple[Atom, ...]
 
 # What a size is taken for where nothing but speed depends on it.
 _ESTIMATED = 1024
+_estimates: ContextVar[Mapping[str, int]] = ContextVar("_estimates")
 
 
 if TYPE_CHECKING:
@@ -252,6 +255,23 @@ def least(size: Any) -> float:
     return dict(size.terms).get((), 0)
 
 
+def most(size: Any) -> float:
+    """A number that `size` is never above."""
+    if not isinstance(size, Size):
+        return size
+    return sum([c * (_most_of(product) if c > 0 else not product) for product, c in size.terms])
+
+
+def _most_of(product: Product) -> float:
+    match product:
+        case ():
+            return 1
+        case (Quotient(is_remainder=True, denominator=int() as denominator),):
+            return denominator - 1
+        case _:
+            return float("inf")
+
+
 def is_at_most(left: Any, right: Any) -> bool:
     """Whether `left <= right` whatever the sizes are."""
     return least(right - left) >= 0
@@ -271,7 +291,20 @@ def replaced(size: Any, values: Mapping[str, Any]) -> Any:
 
 def estimate(size: Any) -> int:
     """A number to weigh alternatives by; nothing but speed may depend on it."""
-    return max(size.evaluate(lambda _: _ESTIMATED), 1) if isinstance(size, Size) else size
+    if not isinstance(size, Size):
+        return size
+    known = _estimates.get({})
+    return max(size.evaluate(lambda name: known.get(name, _ESTIMATED)), 1)
+
+
+@contextmanager
+def estimates(numbers: Mapping[str, int]) -> Generator[None]:
+    """Inside, `estimate` takes names for these `numbers`."""
+    token = _estimates.set(numbers)
+    try:
+        yield
+    finally:
+        _estimates.reset(token)
 
 
 def _terms(value: Any) -> Iterable[tuple[Product, int]] | None:
@@ -316,6 +349,8 @@ def _divided(left: Any, right: Any) -> tuple[Any, Any]:
         raise UndecidedSizeError(
             f"whether the size {right}, which {left} is divided by, is 0 is not known before launch"
         )
+    if most(remainder) < least(right):
+        return quotient, remainder
     # (g*a + r) // (g*b) is (a + r // g) // b.
     constant = dict(_terms(remainder) or ()).get((), 0)
     variable = _terms(remainder - constant) or ()

@@ -1,10 +1,11 @@
-"""What the accesses of a statement touch: how many bytes, for how many rows, and in what pieces."""
+"""What the accesses of a statement touch: how many bytes, for how many rows, and in what pieces. A loop whose length
+only the launch tells counts with an estimate."""
 
 from __future__ import annotations
 
 from math import prod
 
-from tenon.dialects.types.size import Size
+from tenon.dialects.types.size import Size, estimate
 from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride
 
 
@@ -12,14 +13,16 @@ def sharing_rows(statement: Statement, access: Access, vector: int) -> int:
     """How many iterations of other parallel loops use the same elements."""
     used = access.loops()
     return prod(
-        statement.extents[loop] for loop in statement.loops(LoopKind.PARALLEL) if loop not in used and loop != vector
+        estimate(statement.extents[loop])
+        for loop in statement.loops(LoopKind.PARALLEL)
+        if loop not in used and loop != vector
     )
 
 
 def batch_bytes(statement: Statement, access: Access) -> int:
     """What one batch reads of an input."""
     batches = {loop for loop in access.loops() if all(loop in other.loops() for other in statement.accesses)}
-    elements = prod(statement.extents[loop] for loop in access.loops() - batches)
+    elements = prod(estimate(statement.extents[loop]) for loop in access.loops() - batches)
     return elements * access.element_bytes
 
 

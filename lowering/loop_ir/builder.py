@@ -122,6 +122,12 @@ class Steps:
         return [replace(self, start=self.start + p.start * self.step, count=len(p)) for p in parts if p]
 
 
+def rest_steps(start: int, left: int, size: int) -> Steps:
+    """The one step for the `left` iterations from `start` on that do not fill one of `size`, or none where there are
+    none left, which may be known at launch only."""
+    return Steps(start, -(-left // size), size) if isinstance(left, Size) else Steps(start, min(left, 1))
+
+
 @dataclass(frozen=True)
 class Span:
     """The iterations of a loop that a nest runs: `extent` from `start`, which is `local` in shrunken buffers. With

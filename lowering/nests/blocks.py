@@ -34,7 +34,7 @@ from xdsl.ir import SSAValue
 
 from tenon.lowering.kernels.dot_products import dot_product
 from tenon.lowering.kernels.statement import LoopKind, Statement
-from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
+from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps, rest_steps
 from tenon.lowering.nests.body import Buffer, Panel
 from tenon.lowering.nests.group_panels import GroupPanelLoops
 from tenon.lowering.nests.matrix_tiles import starts_from_zero
@@ -151,10 +151,8 @@ class _BlockLoops:
 
     def reduce(self, spans: list[Span]) -> None:
         """All blocks of the reduction, in order."""
-        parts = [
-            part for (part,) in _blocks(spans, self.reduction, self.schedule.block or spans[self.reduction].extent)
-        ]
-        if len(parts) == 1 and parts[0].steps.count == 1:
+        parts = [part for blocks in _blocks(spans, self.reduction, self.schedule.block) for part in blocks]
+        if not parts or (len(parts) == 1 and parts[0].steps.is_single):
             self.pack_rows(self.statement, spans)
             return
         later = replace(self.statement, initial=[None] * len(self.statement.outputs))
@@ -304,5 +302,5 @@ def _blocks(spans: Sequence[Span], loop: int | None, size: int | None) -> list[l
     if loop is None or size is None:
         return [[]]
     full, left = divmod(spans[loop].extent, size)
-    parts = [_Blocks(loop, Steps(0, full, size), size), _Blocks(loop, Steps(full * size, min(left, 1)), left)]
-    return [[part] for part in parts if part.steps.count]
+    parts = [_Blocks(loop, Steps(0, full, size), size), _Blocks(loop, rest_steps(full * size, left, size), left)]
+    return [[part] for part in parts if part.steps.count != 0]

@@ -23,13 +23,13 @@ from xdsl.dialects import func, linalg, memref
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from tenon.dialects.types.size import Size
+from tenon.dialects.types.size import most
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.intermediates import read_without_padding, reads_padding, unpadded
 from tenon.lowering.kernels.masked_range import read_visible, visible_limits
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_accumulated, shared_loops
 from tenon.lowering.kernels.statement import Kernel, LoopKind, Statement, filling
-from tenon.lowering.loop_ir.builder import Limits, LoopBuilder, Position, Span, Steps
+from tenon.lowering.loop_ir.builder import Limits, LoopBuilder, Position, Span, Steps, rest_steps
 from tenon.lowering.nests.blocks import emit_blocks, packed_columns
 from tenon.lowering.nests.body import Buffer, Panel
 from tenon.lowering.nests.distinct_updates import in_parallel
@@ -306,8 +306,7 @@ class _KernelLoops:
         """The iterations of a shared loop, or `extent` of them, in strips of `size`, and the rest."""
         extent = self.statements[0].extents[loop[0]] if extent is None else extent
         full, left = divmod(extent, size)
-        count, length = (left, 1) if isinstance(left, Size) else (min(left, 1), left)
-        rest = _Strip(Steps(full * size, count), length)
+        rest = _Strip(rest_steps(full * size, left, size), left)
         whole = [strip for strip in (_Strip(Steps(0, full, size), size), rest) if strip.steps.count != 0]
         inner = [unpadded(s, own) for s, own in zip(self.statements, loop, strict=True) if reads_padding(s)]
         for part in inner:
@@ -393,5 +392,5 @@ class _KernelLoops:
         self.builder.parallel([Steps(0, spans[position].extent) for position in run.loops], inside)
 
     def lengths(self, spans: Sequence[Span]) -> dict[SharedLoop, int]:
-        """How many iterations of each shared loop run together."""
-        return {loop: span.extent for loop, span in zip(self.shared, spans, strict=True)}
+        """How many iterations of each shared loop run together at most."""
+        return {loop: int(most(span.extent)) for loop, span in zip(self.shared, spans, strict=True)}

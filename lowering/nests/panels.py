@@ -13,21 +13,24 @@ panel is filled depends on what is contiguous in the input:
 
 What the body widens, such as f16, is copied as what it is widened to (`widened_inputs`).
 
-Lanes that pad the last vector hold anything: what is computed with them is not stored.
+Lanes that pad the last vector hold anything: what is computed with them is not stored. Where only the launch tells how
+much is left behind the last whole block, a panel has room for a block, and its other dimensions are padded to whole
+vectors as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects import memref, vector
+from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, VectorType, i32
 from xdsl.ir import SSAValue
 
+from tenon.dialects.types.size import Size, most
 from tenon.lowering.kernels.footprint import batch_bytes
 from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride
 from tenon.lowering.kernels.widened_inputs import widened_input
-from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
+from tenon.lowering.loop_ir.builder import INDEX, LoopBuilder, Position, Span, Steps, rest_steps
 from tenon.lowering.nests.body import ONE_LANE, BodyEmitter, Buffer, Lanes, Panel, Point
 from tenon.lowering.nests.transposed_tiles import transposed
 
@@ -71,8 +74,8 @@ class PanelLoops:
 
     def emit(self) -> Panel:
         """Allocate the panel and fill it."""
-        padded = self.padded(self.spans[self.last].extent, self.widened.element_bytes)
-        shape = [*(self.spans[loop].extent for loop in self.outer), padded]
+        padded = self.padded(self.room(self.last), self.widened.element_bytes)
+        shape = [*map(self.room, self.outer), padded]
         alloc = memref.AllocOp.create(
             result_types=(MemRefType(self.widened.value.type, shape),),
             properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])},
@@ -87,6 +90,11 @@ class PanelLoops:
         else:
             self.copy_elements()
         return self.panel
+
+    def room(self, loop: int) -> int:
+        """For how many iterations of `loop` there is room."""
+        extent = self.spans[loop].extent
+        return -(-int(most(extent)) // self.width) * self.width if isinstance(extent, Size) else extent
 
     def padded(self, count: int, size: int) -> int:
         """How many places of `size` bytes the last dimension has that holds `count`: whole vectors, and in a panel of
@@ -123,20 +131,21 @@ class PanelLoops:
     def vectors(self, loop: int) -> list[tuple[Steps, int]]:
         """The iterations of `loop` as vectors: where they start, and how many of their lanes there are."""
         full, rest = divmod(self.spans[loop].extent, self.width)
-        parts = [(Steps(0, full, self.width), self.width), (Steps(full * self.width, min(rest, 1)), rest)]
-        return [(steps, lanes) for steps, lanes in parts if steps.count]
+        parts = [(Steps(0, full, self.width), self.width), (rest_steps(full * self.width, rest, self.width), rest)]
+        return [(steps, lanes) for steps, lanes in parts if steps.count != 0]
 
     # Neighbours along the panel's last loop
 
     def copy_rows(self) -> None:
         parts = self.vectors(self.last)
         extent = self.spans[self.last].extent
-        if extent <= LARGEST_ROW * self.width:
+        is_short = not isinstance(extent, Size) and extent <= LARGEST_ROW * self.width
+        if is_short:
             parts = [(Steps(s.start + n * s.step, 1), lanes) for s, lanes in parts for n in range(s.count)]
 
         def row(positions: list[Position]) -> None:
             distances = dict(zip(self.outer, positions, strict=True))
-            if self.is_far and self.outer and extent <= LARGEST_ROW * self.width:
+            if self.is_far and self.outer and is_short:
                 later = self.at(distances).moved(self.outer[-1], ROWS_AHEAD)
                 starts = [later.moved(self.last, lane) for lane in range(0, extent, self.width)]
                 self.body.prefetch(self.access, starts, Lanes(self.last, self.width))
@@ -167,13 +176,26 @@ class PanelLoops:
     def copy_square(self, start: Mapping[int, Position], contiguous: int, columns: int, rows: int) -> None:
         """Vectors along `contiguous`, one per column, become vectors along the columns, one per row."""
         lanes = Lanes(contiguous, self.width, None if rows == self.width else rows)
-        points = [self.at({**start, self.last: start[self.last] + column}) for column in range(columns)]
+        points = [self.at({**start, self.last: start[self.last] + column}) for column in self.columns(columns)]
         for point in points if self.is_far else ():
             self.body.prefetch(self.access, [point.moved(self.last, self.width)], lanes)
         loaded = [self.load(point, lanes) for point in points]
-        loaded += loaded[-1:] * (self.width - columns)
-        for row, value in enumerate(transposed(self.builder, loaded)[:rows]):
+        loaded += loaded[-1:] * (self.width - len(loaded))
+        # Of rows that only the launch counts all are stored: there is room.
+        for row, value in enumerate(transposed(self.builder, loaded)[: None if isinstance(rows, Size) else rows]):
             self.store(value, {**start, contiguous: start[contiguous] + row})
+
+    def columns(self, count: int) -> list[Position]:
+        """The first `count` columns of a square; where only the launch tells how many these are, the last one stands
+        for those behind it."""
+        if not isinstance(count, Size):
+            return [Position((), column) for column in range(count)]
+        last = self.builder.index_constant(count - 1)
+        smaller = [
+            self.builder.pure(arith.MinSIOp, (self.builder.index_constant(column), last), INDEX)
+            for column in range(self.width)
+        ]
+        return [Position(((value, 1),)) for value in smaller]
 
     # Neither
 

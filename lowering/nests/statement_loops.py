@@ -139,18 +139,22 @@ class StatementLoops:
         return [tile for tile in tiles if tile.steps.count != 0]
 
     def jam_tiles(self) -> list[Tiles]:
-        """The jammed loop as tiles of `jam_count` iterations, and what is left of it."""
+        """The jammed loop as tiles of `jam_count` iterations, and what is left of it: a smaller tile, or, where the
+        launch tells how much that is, one of half as many, one of a quarter, and so on."""
         if self.jam is None:
             return [Tiles(Steps(0, 1))]
         count = self.schedule.jam_count
         span = self.spans[self.jam]
-        full, left = divmod(span.extent, count)
-        rest = (
-            Tiles(Steps(full * count, left))
-            if isinstance(left, Size)
-            else Tiles(Steps(full * count, min(left, 1), limits=span.limits), left)
-        )
-        return [tile for tile in (Tiles(Steps(0, full, count, span.limits), count), rest) if tile.steps.count != 0]
+        start, left, tiles = 0, span.extent, list[Tiles]()
+        while isinstance(left, Size) and count:
+            full, left = divmod(left, count)
+            tiles.append(Tiles(Steps(start, full, count), count))
+            start, count = start + full * count, count // 2
+        if not isinstance(span.extent, Size):
+            full, left = divmod(left, count)
+            tiles.append(Tiles(Steps(0, full, count, span.limits), count))
+            tiles.append(Tiles(Steps(full * count, min(left, 1), limits=span.limits), left))
+        return [tile for tile in tiles if tile.steps.count != 0]
 
     def apart_from_padding(self, loop: int | None, tiles: Sequence[Tiles]) -> list[Tiles]:
         """`tiles` along `loop`, those that read no padding apart from those in front of them and behind them. A strip

@@ -46,7 +46,7 @@ from dataclasses import replace
 from math import prod
 
 from tenon.dialects.families.monoid import combining_op
-from tenon.dialects.types.size import Size
+from tenon.dialects.types.size import Size, estimate
 from tenon.lowering.kernels.dot_products import dot_product, groups_obstacle, has_groups
 from tenon.lowering.kernels.footprint import batch_bytes, sharing_rows
 from tenon.lowering.kernels.intermediates import reads_padding
@@ -81,16 +81,20 @@ def column_operands(statement: Statement, loops: Collection[int]) -> dict[int, i
 
 
 def may_have_panels(statement: Statement) -> bool:
-    """Whether a statement sums into one output over loops of known extents, without windows in the output, and reads no
-    padding."""
+    """Whether a statement sums into one output, without windows in the output, and reads no padding. Of its reductions
+    the outermost alone, which can be cut into blocks, may have an extent that only the launch tells."""
     return (
         len(statement.outputs) == 1
         and not reads_padding(statement)
         and LoopKind.REDUCTION in statement.kinds
         and LoopKind.SEQUENTIAL not in statement.kinds
-        and not any(isinstance(extent, Size) for extent in statement.extents)
+        and not any(isinstance(statement.extents[loop], Size) for loop in statement.loops(LoopKind.REDUCTION)[1:])
         and combining_op(statement.body, statement.accumulators[0]) is not None
     )
+
+
+def _knows_extents(statement: Statement) -> bool:
+    return not any(isinstance(extent, Size) for extent in statement.extents)
 
 
 def with_panels(statement: Statement, schedule: Schedule, machine: Machine, *, hurries: bool = True) -> Schedule:
@@ -109,7 +113,7 @@ def with_panels(statement: Statement, schedule: Schedule, machine: Machine, *, h
         if columns is not None and sharing_rows(statement, statement.inputs[columns], vector) >= WIDENING_ROWS:
             schedule = _with_cut_panel(statement, replace(schedule, pack=columns), machine.l2 // 2)
         return _with_packed_rows(statement, schedule, jam, rows, machine.l2 * 3 // 8)
-    if rows is not None and statement.extents[vector] >= LEAST_COLUMN_TILES * tile:
+    if rows is not None and estimate(statement.extents[vector]) >= LEAST_COLUMN_TILES * tile:
         access = statement.inputs[rows]
         along = any(access.stride(loop) is Stride.UNIT for loop in statement.loops(LoopKind.REDUCTION))
         near = machine.l1 if waits else machine.l2
@@ -141,7 +145,7 @@ def widens_rows(statement: Statement, schedule: Schedule) -> bool:
     rows = only_operand(statement, schedule.jam, schedule.vector)
     if rows is None or widened_input(statement, rows).op is None:
         return False
-    return statement.extents[schedule.vector] >= schedule.width * schedule.unroll
+    return estimate(statement.extents[schedule.vector]) >= schedule.width * schedule.unroll
 
 
 def with_columns(statement: Statement, schedule: Schedule, columns: int | None, machine: Machine) -> Schedule:
@@ -155,7 +159,7 @@ def matrix_tiles(statement: Statement, vector: int, jam: int, machine: Machine) 
     """The schedule that multiplies tiles of rows along `jam` and of columns along `vector`, where the machine has them
     and they pay."""
     columns, rows = only_operand(statement, vector, jam), only_operand(statement, jam, vector)
-    if columns is None or rows is None or not may_have_panels(statement):
+    if columns is None or rows is None or not may_have_panels(statement) or not _knows_extents(statement):
         return None
     return decide_matrices(statement, (vector, columns), (jam, rows), machine)
 
@@ -163,7 +167,9 @@ def matrix_tiles(statement: Statement, vector: int, jam: int, machine: Machine) 
 def _with_dots(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
     """`schedule`, a register tile, with groups and their copies, if that pays and the machine has dots of them."""
     vector, jam, product = schedule.vector, schedule.jam, dot_product(statement)
-    if product is None or product.name not in machine.dots or not may_have_panels(statement):
+    if product is None or product.name not in machine.dots:
+        return schedule
+    if not may_have_panels(statement) or not _knows_extents(statement):
         return schedule
     if vector is None or jam is None:
         return schedule
@@ -208,7 +214,7 @@ def with_near_windows(statement: Statement, schedule: Schedule, machine: Machine
     access, (first, *inner) = statement.inputs[rows], statement.loops(LoopKind.REDUCTION)
     if first not in access.loops() or all(len(subscript.factors) == 1 for subscript in access.subscripts):
         return schedule
-    counts = {**{loop: statement.extents[loop] for loop in (first, *inner)}, jam: schedule.jam_count}
+    counts = {**{loop: estimate(statement.extents[loop]) for loop in (first, *inner)}, jam: schedule.jam_count}
     lengths = [sum(n * (counts.get(loop, 1) - 1) for loop, n in s.factors.items()) + 1 for s in access.subscripts]
     size = prod(lengths) * access.element_bytes
     cut = _cut_reduction(statement, schedule, size, machine.l1 // 2) if size > machine.l1 else schedule
@@ -234,10 +240,13 @@ def _with_cut_panel(statement: Statement, schedule: Schedule, room: int) -> Sche
 
 def _with_packed_rows(statement: Statement, schedule: Schedule, jam: int, rows: int, room: int) -> Schedule:
     """Even blocks of as many rows as `room` holds."""
-    count, extent = schedule.jam_count, statement.extents[jam]
+    first = statement.extents[statement.loops(LoopKind.REDUCTION)[0]]
+    if schedule.block is None and isinstance(first, Size):
+        schedule = replace(schedule, block=estimate(first))
+    count, extent = schedule.jam_count, estimate(statement.extents[jam])
     size = _panel_bytes(statement, rows, jam, count)
     if schedule.block is not None:
-        size = size * schedule.block // statement.extents[statement.loops(LoopKind.REDUCTION)[0]]
+        size = size * schedule.block // estimate(first)
     fitting = -(-room // max(size, 1)) * count
     blocks = max(-(-extent // fitting), 1)
     return replace(schedule, pack_jam=rows, jam_block=max(-(-extent // (blocks * count)), 1) * count)
@@ -248,8 +257,10 @@ def _is_panel(statement: Statement, access: Access, vector: int, width: int, til
     them."""
     *others, last = access.plain_loops()
     summed = statement.loops(LoopKind.REDUCTION)
-    is_whole = last == vector and access.shape[-1] == statement.extents[vector] <= tile
-    is_whole = is_whole and access.shape[-1] % width == 0
+    length = access.shape[-1]
+    if isinstance(length, Size):
+        return False
+    is_whole = last == vector and length == statement.extents[vector] and length <= tile and length % width == 0
     return is_whole and others[len(others) - len(summed) :] == summed
 
 
@@ -261,12 +272,13 @@ def _writes_more_than_it_reads(statement: Statement, columns: int, kept: int, ma
 
 
 def _cut_reduction(statement: Statement, schedule: Schedule, panel: int, room: int) -> Schedule:
-    """Blocks of the outermost reduction, so that a panel of `panel` bytes becomes one that fits into `room`."""
+    """Blocks of the outermost reduction, so that a panel of `panel` bytes becomes one that fits into `room`. There are
+    blocks as well where only the launch tells its length, so that room for one is room for all."""
     parts = -(-panel // room)
-    if parts <= 1:
-        return schedule
     (first, *_) = statement.loops(LoopKind.REDUCTION)
-    block, depth = -(-statement.extents[first] // parts), schedule.depth if first == schedule.dot else 1
+    if parts <= 1 and not isinstance(statement.extents[first], Size):
+        return schedule
+    block, depth = -(-estimate(statement.extents[first]) // parts), schedule.depth if first == schedule.dot else 1
     return replace(schedule, block=-(-block // depth) * depth)
 
 
@@ -278,5 +290,5 @@ def only_operand(statement: Statement, loop: int, other: int) -> int | None:
 
 def _panel_bytes(statement: Statement, number: int, loop: int, columns: int) -> int:
     access = statement.inputs[number]
-    depth = prod(statement.extents[r] for r in statement.loops(LoopKind.REDUCTION) if r in access.loops())
-    return depth * min(columns, statement.extents[loop]) * widened_input(statement, number).element_bytes
+    depth = prod(estimate(statement.extents[r]) for r in statement.loops(LoopKind.REDUCTION) if r in access.loops())
+    return depth * min(columns, estimate(statement.extents[loop])) * widened_input(statement, number).element_bytes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tenon.dialects.types.size import Size
+from tenon.dialects.types.size import Size, estimate
 from tenon.lowering.kernels.footprint import sharing_rows
 from tenon.lowering.kernels.obstacles import vector_obstacle
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
@@ -49,7 +49,7 @@ def with_rest(statement: Statement, schedule: Schedule, machine: Machine) -> Sch
     if vector_obstacle(statement, summed, packed=(columns,)) is not None:
         return schedule
     unroll, count = register_tile(
-        statement.extents[vector] // width, statement.extents[jam], len(statement.outputs), machine.registers
+        statement.extents[vector] // width, estimate(statement.extents[jam]), len(statement.outputs), machine.registers
     )
     return replace(schedule, unroll=unroll, jam_count=count, pack=columns, rest=summed)
 

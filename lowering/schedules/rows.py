@@ -113,9 +113,9 @@ def is_near(statement: Statement, schedule: Schedule, machine: Machine) -> bool:
     compete for a few of its sets."""
     if schedule.vector is None:
         return False
-    depth = prod(statement.extents[loop] for loop in statement.loops(LoopKind.REDUCTION))
+    depth = prod(estimate(statement.extents[loop]) for loop in statement.loops(LoopKind.REDUCTION))
     size = compute_bits(statement) // 8
-    is_apart = statement.extents[schedule.vector] * size % (machine.page // 4) != 0
+    is_apart = estimate(statement.extents[schedule.vector]) * size % (machine.page // 4) != 0
     return is_apart and depth * schedule.width * schedule.unroll * size <= machine.l2 // 16
 
 

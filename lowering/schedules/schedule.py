@@ -4,7 +4,8 @@ Before: the buffered stage. After: the same, with fewer loops where operands are
 (`collapse_loops`), with fills and copies as generics where they are not just initial values, and with an attribute
 `schedule` (see `steps`) on each generic that is worth vectors. Text edited by hand keeps its decisions: an
 op that has the attribute already is left alone. With `record`, what a tuning record says of kernels of the same
-structure on `processor` counts instead of the rule (see `tuning_record`).
+structure on `processor` counts instead of the rule (see `tuning_record`). Of a kernel for few rows (`few-rows`) sizes
+are taken for what its attribute says, and no record counts.
 
 Kernels of many short rows get columns in place of these first (`short_rows`), and what lies across rows is copied to
 where it lies along them (`rows_across`).
@@ -23,10 +24,10 @@ from itertools import repeat
 from pathlib import Path
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp
 from xdsl.ir import SSAValue
 
-from tenon.dialects.types.size import estimate
+from tenon.dialects.types.size import estimate, estimates
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.dot_products import ELEMENTS, dot_product
@@ -34,6 +35,7 @@ from tenon.lowering.kernels.intermediates import intermediates_fit, read_without
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction, shared_loops
 from tenon.lowering.kernels.statement import Kernel, Statement, read_kernel
 from tenon.lowering.kernels.turn_rows import copy_across, turn_rows
+from tenon.lowering.schedules.few_rows import ATTRIBUTE
 from tenon.lowering.schedules.packing import with_near_windows, with_next_rows, with_panels
 from tenon.lowering.schedules.rest import with_rest
 from tenon.lowering.schedules.row_values import decide_row_values
@@ -71,8 +73,11 @@ class SchedulePass(FunctionPass):
         tuned = record.of(self.processor) or {}
 
         def schedule(function: func.FuncOp) -> None:
+            few = function.attributes.get(ATTRIBUTE)
+            numbers = few.data if isinstance(few, DictionaryAttr) else {}
             try:
-                schedule_kernel(function, machine, tuned, collapse=self.collapse)
+                with estimates({name: n.value.data for name, n in numbers.items() if isinstance(n, IntegerAttr)}):
+                    schedule_kernel(function, machine, {} if numbers else tuned, collapse=self.collapse)
             except ValueError as error:
                 raise ValueError(f"kernel @{function.sym_name.data}: {error}") from error
 

@@ -245,6 +245,7 @@ def _check_rest(statement: Statement, schedule: Schedule, loop: int) -> None:
 
 def _check_blocks(statement: Statement, schedule: Schedule) -> None:
     reductions = statement.loops(LoopKind.REDUCTION)
+    jammed = None if schedule.jam is None else statement.extents[schedule.jam]
     if not reductions or statement.loops(LoopKind.SEQUENTIAL) or schedule.vector in reductions:
         raise ValueError("schedule: blocks need lanes along a parallel loop, a reduction, and no sequential loop")
     if schedule.pack is not None and schedule.vector is None:
@@ -255,12 +256,15 @@ def _check_blocks(statement: Statement, schedule: Schedule) -> None:
         raise ValueError(f"schedule: jam_block is {schedule.jam_block}, no multiple of jam_count {schedule.jam_count}")
     if schedule.block is not None and schedule.block < 1:
         raise ValueError(f"schedule: block is {schedule.block}, not at least 1")
-    loops = [*reductions, *(loop for loop in (schedule.vector, schedule.jam) if loop is not None)]
-    for loop in loops:
+    inner = reductions if schedule.packed and schedule.block is None else reductions[1:]
+    for loop in inner:
         if isinstance(statement.extents[loop], Size):
             raise ValueError(
-                f"schedule: loop {loop} has {statement.extents[loop]} iterations, and blocks need a number"
+                f"schedule: loop {loop} has {statement.extents[loop]} iterations, and panels that are not cut along it "
+                "need a number"
             )
+    if isinstance(jammed, Size) and schedule.pack_jam is not None and schedule.jam_block is None:
+        raise ValueError(f"schedule: pack_jam needs jam_block, as loop {schedule.jam} has {jammed} iterations")
     for number, loop in (schedule.packed).items():
         _check_packed(statement, number, loop, schedule.jam if loop == schedule.vector else schedule.vector)
 

@@ -260,7 +260,7 @@ def _jam_loop(statement: Statement, vector: int, loops: Collection[int], machine
 
     def shared_loads(loop: int) -> tuple[int, int, int]:
         shared = [access for access in statement.inputs if access.stride(loop) is Stride.INVARIANT]
-        streamed = max([estimate(batch_bytes(statement, access)) for access in shared], default=0) if combined else 0
+        streamed = max([batch_bytes(statement, access) for access in shared], default=0) if combined else 0
         large = streamed if streamed > machine.l1 else 0
         return sum(access.stride(vector) is not Stride.INVARIANT for access in shared), len(shared), large
 

@@ -5,7 +5,7 @@ of its result, so an operand that has this dimension further out, as the keys of
 d], is transposed once before: S[i, j] += Q[i, d] * T[d, j]. Strips along all loops of the result, as of a layer with an
 activation, copy their columns to panels, which puts them in order, and so do tiles of matrices, once for all strips:
 there a weight is transposed only if that can be done in front of a loop. A contraction alone has panels, too, but where
-an extent is known only at the launch: then it is transposed before as well.
+only the launch tells the extents of inner reductions: then it is transposed before as well.
 
 A long sum over two operands that outgrow a cache, one of which is read across memory, such as the gradient of a weight,
 W[m, n] += X[k, m] * Y[k, n], is fast with both copied to panels, which takes all of its loops: it shares them with no
@@ -76,9 +76,14 @@ def copies_columns(op: ContractionOp, shared: int) -> bool:
 
 
 def may_have_panels(op: Operation) -> bool:
-    """Whether what `op` reads may be copied to panels by its kernel, which has to know how large these are."""
+    """Whether what `op` reads may be copied to panels by its kernel, which has to know how large these are: it cuts the
+    outermost reduction, and loops that are parallel, into blocks."""
     iteration = iteration_of(op)
-    return iteration is None or not any(isinstance(extent, Size) for extent in iteration.space.extents)
+    if iteration is None:
+        return True
+    space = iteration.space
+    summed = [extent for extent, parallel in zip(space.extents, space.parallel, strict=True) if not parallel]
+    return not any(isinstance(extent, Size) for extent in summed[1:])
 
 
 def _takes_tiles(op: ContractionOp, iteration: Iteration, index: int, machine: Machine) -> bool:
@@ -141,7 +146,7 @@ def wants_panels(op: Operation, machine: Machine) -> bool:
     if iteration is None or len(iteration.operands) != 2:
         return False
     space = iteration.space
-    if any(isinstance(size, Size) for size in space.extents) or space.terms() < LONG_SUM:
+    if not may_have_panels(op) or estimate(space.terms()) < LONG_SUM:
         return False
     if any(_is_near(op, iteration, index, machine) for index in range(2)):
         return False
@@ -157,4 +162,4 @@ def _is_near(op: Operation, iteration: Iteration, index: int, machine: Machine) 
     loops = {loop for loop in iteration.operands[index] or () if loop is not None} - batch
     itemsize = numpy_dtype(element_of(op.operands[index].type)).itemsize
     near = machine.l2 if machine.halves else machine.l1
-    return prod([iteration.space.extents[loop] for loop in loops]) * itemsize <= near
+    return prod([estimate(iteration.space.extents[loop]) for loop in loops]) * itemsize <= near

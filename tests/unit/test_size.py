@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
-from tenon.dialects.types.size import Size, UndecidedSizeError, estimate, is_at_most, least, replaced
+from tenon.dialects.types.size import Size, UndecidedSizeError, estimate, is_at_most, least, most, replaced
 
 N, M = Size.named("n"), Size.named("m")
 NUMBERS = st.integers(0, 300)
@@ -37,7 +37,7 @@ EXPRESSIONS: list[Callable[[Any, Any], Any]] = [
 def test_a_size_is_what_its_numbers_give(expression: Callable[[Any, Any], Any], n: int, m: int) -> None:
     size = expression(N, M)
     assert replaced(size, {"n": n, "m": m}) == expression(n, m)
-    assert least(size) <= expression(n, m)
+    assert least(size) <= expression(n, m) <= most(size)
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
@@ -45,6 +45,14 @@ def test_the_text_of_a_size_reads_back(expression: Callable[[Any, Any], Any]) ->
     size = expression(N, M)
     assert Size.parse(str(size)) == size
     assert hash(Size.parse(str(size))) == hash(size)
+
+
+def test_remainders_are_less_than_what_divides() -> None:
+    rest = N % 48
+    assert most(rest) == 47
+    assert most(5 - rest) == 5
+    assert divmod(rest, 48) == (0, rest)
+    assert divmod(rest, 64) == (0, rest)
 
 
 def test_equal_sums_are_one_size() -> None:

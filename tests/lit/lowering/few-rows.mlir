@@ -1,0 +1,19 @@
+// RUN: tenon-opt %s -p name-sizes,decompose,fuse,convert-tensor-to-structured,bufferize,few-rows,schedule{vector-bits=128} | filecheck %s
+
+// Where only the launch counts rows, those of few take the columns as they are, and those of many a copy.
+func.func @main(%x: tensor<?x512xf32> {tenon.shape = ["n", 512]}, %w: tensor<512x512xf32>) -> tensor<?x512xf32> {
+  %p = tenon.matmul %x, %w : tensor<?x512xf32>, tensor<512x512xf32> -> tensor<?x512xf32>
+  func.return %p : tensor<?x512xf32>
+}
+// CHECK-LABEL: @main
+// CHECK: %[[FEW:.*]] = arith.cmpi ult, %n, %{{.*}} : index
+// CHECK-NEXT: scf.if %[[FEW]] {
+// CHECK-NEXT: func.call @kernel_0_few(
+// CHECK-NEXT: } else {
+// CHECK-NEXT: func.call @kernel_0(
+// CHECK-LABEL: func.func private @kernel_0(
+// CHECK: pack = 1
+// CHECK-LABEL: func.func private @kernel_0_few(
+// CHECK-SAME: few = {n = 8 : i64}
+// CHECK-NOT: pack = 1
+// CHECK: schedule = {vector = 1
