@@ -191,9 +191,14 @@ def register(cls: OpClass, function: Callable[..., Any]) -> None:
         op = getattr(existing, "op", None)
         if existing is not None and _is_own(existing) and (op is None or op.name != cls.name):
             warnings.warn(
-                f"{cls.name}: tenon.{name} stays the function of Tenon's own; call {cls.__name__}.apply", stacklevel=3
+                f"{cls.name}: tenon.{name} stays the function of Tenon's own; call {cls.__name__}.apply", stacklevel=4
             )
             continue
+        if op is not None and op.name != cls.name and not _is_own(function):
+            warnings.warn(
+                f"{cls.name}: tenon.{name} is this op from now on; {op.name} is reached through its class only",
+                stacklevel=4,
+            )
         is_new = is_new and existing is None
         _FUNCTIONS[name] = function
     if not is_new:

@@ -317,6 +317,6 @@ def setting(kind: object, *, default: Any = REQUIRED, choices: tuple[Any, ...] |
         return opt_prop_def(constraint)
     try:
         attribute = constraint.attribute(default)
-    except TypeError as error:
-        raise TypeError(f"setting: the default {error}") from None
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"setting: the default {error}") from None
     return prop_def(constraint, default_value=attribute)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import FunctionType, MethodType
@@ -19,6 +20,7 @@ from tenon.dialects.support.forking import cached_property
 from tenon.dialects.support.suggestion import did_you_mean
 from tenon.dialects.types.types import TensorConstraint
 
+_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 Arity = Literal["one", "optional", "variadic"]
 
 
@@ -171,6 +173,18 @@ def check_call(cls: type[IRDLOperation], hook: str, positional: Sequence[str], n
     except TypeError as error:
         given = ", ".join([*positional, *[f"{name}=" for name in named]])
         raise TypeError(f"{cls.__name__} ({cls.name}): {hook}{parameters} is given ({given}): {error}") from None
+
+
+def check_names(cls: type[IRDLOperation], base: type[IRDLOperation]) -> None:
+    """Raise `TypeError` where the name of a class cannot be read back from text, or where it declares an operand, a
+    setting or a result by a name that every op, as `base` has it, uses for something else."""
+    where = f"{cls.__name__} ({cls.name})"
+    if not _NAME.fullmatch(cls.name):
+        raise TypeError(f"{where}: its name may have letters, digits and underscores, and dots between them")
+    for name, value in vars(cls).items():
+        if type(value).__module__ == "xdsl.irdl.operations" and (name == "out" or hasattr(base, name)):
+            what = "the argument of calls that results are written to" if name == "out" else "something that ops have"
+            raise TypeError(f"{where}: {name!r} cannot be declared, as it is {what}; choose another name")
 
 
 def _has_exactly(function: Any, count: int, named: Iterable[str]) -> bool:

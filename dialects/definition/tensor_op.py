@@ -29,11 +29,18 @@ from tenon.dialects.definition.operation import DeclaredOp
 from tenon.dialects.definition.promotion import exact, is_literal, is_weak, weakened
 from tenon.dialects.definition.registry import evaluate, register
 from tenon.dialects.definition.scalar import as_index
-from tenon.dialects.definition.signature import check_hook, flat, map_grouped, read_signature, request_segments
+from tenon.dialects.definition.signature import (
+    check_hook,
+    check_names,
+    flat,
+    map_grouped,
+    read_signature,
+    request_segments,
+)
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.type_inference import InfersTypes
 from tenon.dialects.definition.value import Value, emit, insertion_point, ops, origin
-from tenon.dialects.support.user_traceback import hide_own_frames
+from tenon.dialects.support.user_traceback import hide_own_frames, shows_user_frames
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import i64
@@ -183,7 +190,10 @@ class TensorOp(DeclaredOp):
     @classmethod
     def bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """The operands of a call, in groups, and its settings; raises `TypeError` for arguments that do not fit."""
-        declared = cls.SIGNATURE.operands
+        try:
+            declared = cls.SIGNATURE.operands
+        except AttributeError:
+            raise TypeError(f"{cls.__name__} is no op yet: write @tensor_op above its class") from None
         if not kwargs and len(args) == len(declared) and cls.SIGNATURE.is_plain and _PLAIN.issuperset(map(type, args)):
             return [*args], {}
         names = cls.SIGNATURE.argument_names
@@ -303,6 +313,7 @@ _CALLED_WITH: dict[str, tuple[str, ...]] = {
 }
 
 
+@shows_user_frames
 def tensor_op(cls: TensorOpT) -> TensorOpT:
     """Make a class an op: an xDSL operation, an entry of the registry, and a function under the op's name.
 
@@ -315,6 +326,7 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
         raise TypeError(f"{cls.__name__}: has no name; write name = 'mine.{cls.__name__.lower()}', for example")
     if "." not in cls.name:
         raise TypeError(f"{cls.__name__}: name {cls.name!r} lacks a dialect; write 'mine.{cls.name}', for example")
+    check_names(cls, TensorOp)
     request_segments(cls)
     if not any("traits" in vars(parent) for parent in cls.__mro__ if issubclass(parent, TensorOp)):
         cls.traits = traits_def(Pure())

@@ -178,6 +178,8 @@ class Reader:
 
     def read(self, *indices: Value | int) -> Value:
         """The element at `indices`, each clamped into its dimension, so that every read is inside of the tensor."""
+        if len(indices) != self.ndim:
+            raise ValueError(f"read is given {len(indices)} indices for an operand of rank {self.ndim}")
         return self.read_inside(*[clamp(as_index(i), size) for i, size in zip(indices, self.shape, strict=True)])
 
     def read_inside(self, *indices: Value | int) -> Value:

@@ -61,6 +61,10 @@ class Kernel:
     why: str = "any operands"
     launch: Callable[[Sequence[Any], dict[str, Any]], tuple[int, int]] = _one_block
 
+    def __post_init__(self) -> None:
+        if self.target not in TARGETS:
+            raise ValueError(f"kernel {self.name!r}: target is {self.target!r}, not one of {', '.join(TARGETS)}")
+
 
 class OpaqueOp(StructuredOp):
     """An op whose kernels Tenon does not look into; it has no gradient unless it defines `vjp`.
@@ -109,6 +113,9 @@ class OpaqueOp(StructuredOp):
                 attributes[f"{target}_refused"] = StringAttr(f"{self.name}: {chosen}")
                 continue
             source = chosen.source(symbol, types, results, self.settings)
+            if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                given = f"a {type(source).__name__}"
+                raise ValueError(f"kernel {chosen.name!r} for {target}: its source gives {given} where text is needed")
             if symbol not in source:
                 raise ValueError(f"kernel {chosen.name!r} for {target}: its source does not define {symbol}")
             attributes[f"{target}_kernel"] = StringAttr(chosen.name)

@@ -128,8 +128,11 @@ class Batching(BatchedValues):
             raise TypeError(f"{op.name}: batch gives {len(values)} results where {len(op.results)} are needed")
         for result, value in zip(op.results, values, strict=True):
             needed = stacked_type(result.type, self.size)
-            if not compatible(needed, value.type):
-                raise TypeError(f"{op.name}: batch gives {value.type} where {needed} is needed{at_line(op)}")
+            # what a hook gives may be anything
+            given = getattr(value, "type", None)
+            if given is None or not compatible(needed, given):
+                given = given or f"a {type(value).__name__}"
+                raise TypeError(f"{op.name}: batch gives {given} where {needed} is needed{at_line(op)}")
         return values
 
 
