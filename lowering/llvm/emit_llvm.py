@@ -18,7 +18,7 @@ There is no optimization here: one operation is what `tables` says, after `legal
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, MemRefType, ModuleOp, StringAttr
@@ -59,6 +59,7 @@ ENTRY = "main"
 # What all of LLVM's passes may change, what they shall leave as it is, and what few of them are run on.
 _ATTRIBUTES = {"#0": "", "#1": ' "final"', "#2": ' "few-passes"'}
 _DECLARATION = re.compile(r"\s*declare\b.*?@([\w.$-]+|\"[^\"]*\")\s*\(")
+_DEFINITION = re.compile(r"\s*define\b[^()]*\(.*?\)[^{]*\{")
 
 
 def emit_llvm(module: ModuleOp, *, native_f16: bool = True, dots: Sequence[str] = (), tiles: Sequence[str] = ()) -> str:
@@ -209,13 +210,32 @@ def _given_source(function: FuncOp, parts: ModuleParts) -> str:
         assert isinstance(refused, StringAttr)
         raise ValueError(refused.data)
     kept: list[str] = []
-    for line in source.data.splitlines():
+    for line in _by_lines(source.data):
         declared = _DECLARATION.match(line)
         if declared is None:
             kept.append(line)
         else:
             parts.given_declarations.setdefault(declared[1], line)
     return "\n".join(kept)
+
+
+def _by_lines(text: str) -> Iterator[str]:
+    """The lines of a text, in which the header of each definition, and the brace that ends it, get lines of their own:
+    by these `llvm_parts` tells functions apart."""
+    depth = 0
+    for line in text.splitlines():
+        code = line.partition(";")[0]
+        begun = None if depth else _DEFINITION.match(code)
+        if begun is not None:
+            yield begun[0].strip()
+            code, depth = code[begun.end() :], 1
+        elif not depth:
+            yield line
+            continue
+        depth += code.count("{") - code.count("}")
+        yield code if depth else code.rpartition("}")[0]
+        if not depth:
+            yield "}"
 
 
 def _declarations(emitted: Iterable[str], given: Mapping[str, str]) -> list[str]:
