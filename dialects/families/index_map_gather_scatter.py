@@ -30,7 +30,7 @@ from tenon.dialects.families.linalg_builders import (
     is_known_inside,
     static_shape,
 )
-from tenon.dialects.families.structured_op import StructuredOp, require_hooks, require_operands
+from tenon.dialects.families.structured_op import StructuredOp, as_tuple, require_hooks, require_operands
 from tenon.dialects.types.shapes import InferenceError, show
 from tenon.dialects.types.size import Size, UndecidedSizeError
 from tenon.dialects.types.types import AnyTensor, compute_type, element_of, is_static, shape_of
@@ -71,7 +71,7 @@ class IndexMapOp(StructuredOp):
             raise TypeError(f"{cls.name}: source returns a {type(source).__name__} where an index is needed")
         if any(isinstance(part, Size) for expr in source for part in _parts(expr)):
             raise UndecidedSizeError(f"{cls.name}: the place of an element depends on a size of {show(shape)}")
-        return AffineMap(rank, 0, tuple(source))
+        return AffineMap(rank, 0, tuple([AffineExpr.constant(e) if isinstance(e, int) else e for e in source]))
 
     @classmethod
     def inferred_types(cls, operand_types: Sequence[Any], settings: dict[str, Any]) -> tuple[AnyTensor, ...]:
@@ -268,6 +268,12 @@ class ScatterOp(StructuredOp):
     @classmethod
     def check_family(cls) -> None:
         require_hooks(cls, "target", "combine")
+        names = [operand.name for operand in cls.SIGNATURE.operands]
+        if cls.UPDATES not in names:
+            raise TypeError(
+                f"{cls.__name__} ({cls.name}): UPDATES is {cls.UPDATES!r} where the name of an operand is needed "
+                f"(operands: {', '.join(names)})"
+            )
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
@@ -284,7 +290,9 @@ class ScatterOp(StructuredOp):
         readers = [Reader(v) for v in operands]
 
         def body(index: list[Value], current: SSAValue) -> SSAValue:
-            place = [as_index(i) for i in self.target(tuple(index), *readers, **self.settings)]
+            place = [as_index(i) for i in as_tuple(self.target(tuple(index), *readers, **self.settings))]
+            if len(place) != len(shape):
+                raise ValueError(f"target gives {len(place)} indices for rank {len(shape)}")
             kept: list[Value] = []
             if not self.STAYS_INSIDE:
                 kept = [inside(i, size) for i, size in zip(place, shape, strict=True) if not is_known_inside(i, size)]

@@ -25,6 +25,8 @@ from xdsl.utils.exceptions import PassFailedException
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import KeepsMemory, states
 from tenon.dialects.families import ElementwiseOp
+from tenon.dialects.support.location import at_line
+from tenon.dialects.types.shapes import compatible
 from tenon.passes.simplify.dce import Effects, erase_unreachable_functions
 from tenon.passes.simplify.equations_arithmetic import ARITHMETIC_EQUATIONS
 from tenon.passes.simplify.equations_bands import BAND_EQUATIONS
@@ -138,6 +140,7 @@ class Canonicalizer:
             rewriter = self._shared = PatternRewriter(op)
             rewriter.operation_insertion_handler.append(self._on_insertion)
             rewriter.operation_modification_handler.append(self._push)
+            rewriter.operation_replacement_handler.append(_check_replacement)
             rewriter.operation_removal_handler.append(self._on_removal)
         rewriter.current_operation = op
         rewriter.insertion_point = InsertPoint.before(op)
@@ -186,6 +189,17 @@ class Canonicalizer:
         if rewrites is None:
             rewrites = self._rewrites[op_type] = _collect(op_type, self._equations)
         return rewrites
+
+
+def _check_replacement(op: Operation, replacements: Sequence[SSAValue | None]) -> None:
+    """Raise where a hook of a user's op puts a value of another type into the place of a result."""
+    if type(op).__module__.startswith(("tenon.", "xdsl.")):
+        return
+    for result, value in zip(op.results, replacements, strict=True):
+        if value is not None and not compatible(result.type, value.type):
+            raise PassFailedException(
+                f"{op.name}: canonicalize puts {value.type} into the place of {result.type}{at_line(op)}"
+            )
 
 
 def _only_reader(value: SSAValue, gone: Operation | None = None) -> Operation | None:

@@ -1,0 +1,172 @@
+"""What is wrong with the definition of an op is said where it is defined, or else by what uses the hook at fault."""
+
+# Ops that are defined here are found under `tenon`, which its stubs do not know.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.ir.affine import AffineExpr
+
+import tenon
+from tenon import (
+    FLOAT_TENSOR,
+    IndexingOp,
+    IndexMapOp,
+    Kernel,
+    OpaqueOp,
+    ScatterOp,
+    UnaryOp,
+    element_of,
+    operand_def,
+    result_def,
+    setting,
+    shape_of,
+    tensor_op,
+    tensor_type,
+)
+
+X = np.arange(6.0).reshape(2, 3)
+
+
+def made(family: type[Any], name: str, **members: Any) -> type[Any]:
+    """A class of a family, which is no op yet."""
+    return type("MadeOp", (family,), {"__module__": __name__, "name": name, **members})
+
+
+def given(*arguments: Any) -> Any:
+    """What type checkers do not see."""
+    return arguments
+
+
+def unary(name: str, **members: Any) -> type[Any]:
+    return made(UnaryOp, name, **{"scalar": staticmethod(lambda x, **_: x), **members})
+
+
+def moving(name: str, family: type[Any], **hooks: Any) -> Any:
+    """An op that moves elements of `x`, and has `u` besides if it scatters."""
+    operands = {"x": operand_def(FLOAT_TENSOR), "result": result_def(FLOAT_TENSOR)}
+    operands |= {"u": operand_def(FLOAT_TENSOR)} if family is ScatterOp else {}
+    return tensor_op(made(family, name, **operands, **hooks))
+
+
+def opaque(name: str, source: Callable[..., Any]) -> Any:
+    operands = {"x": operand_def(FLOAT_TENSOR), "result": result_def(FLOAT_TENSOR)}
+    hooks = {"infer": classmethod(lambda cls, x: x), "reference": staticmethod(lambda x: x)}
+    return tensor_op(made(OpaqueOp, name, KERNELS=(Kernel("mine", "llvm", source),), **operands, **hooks))
+
+
+WRONG: dict[str, tuple[Callable[[], Any], str]] = {
+    "no_identifier": (lambda: tensor_op(unary("made.my op")), r"MadeOp \(made.my op\): its name may have letters, di"),
+    "member": (
+        lambda: tensor_op(unary("made.a", apply=setting(int))),
+        "'apply' cannot be declared, as it is something",
+    ),
+    "out": (lambda: tensor_op(unary("made.a", out=setting(int))), "'out' cannot be declared, as it is the argument"),
+    "no_op_yet": (lambda: unary("made.a").apply(X), "^MadeOp is no op yet: write @tensor_op above its class$"),
+    "choice": (lambda: setting(str, default="c", choices=("a",)), "^setting: the default 'c' is not one of 'a'$"),
+    "target": (lambda: Kernel(*given("mine", "lvm", str)), "^kernel 'mine': target is 'lvm', not one of llvm, cuda$"),
+    "updates": (
+        lambda: moving(
+            "made.b", ScatterOp, target=staticmethod(lambda i, x, u: i), combine=staticmethod(lambda o, n: n)
+        ),
+        r"\(made.b\): UPDATES is 'updates' where the name of an operand is needed \(operands: x, u\)",
+    ),
+    "places_of_updates": (
+        lambda: moving(
+            "made.c",
+            ScatterOp,
+            UPDATES="u",
+            target=staticmethod(lambda index, x, u: index[:1]),
+            combine=staticmethod(lambda old, new: new),
+        ).apply(X, X),
+        "^made.c: target gives 1 indices for rank 2.*test_definitions.py",
+    ),
+    "places_read": (
+        lambda: moving(
+            "made.d",
+            IndexingOp,
+            infer=staticmethod(lambda x: x),
+            element=staticmethod(lambda index, x: x.read(index[0])),
+        ).apply(X),
+        "^made.d: read is given 1 indices for an operand of rank 2.*test_definitions.py",
+    ),
+    "no_batch": (
+        lambda: tenon.vmap(tensor_op(unary("made.e", batch=classmethod(lambda cls, size, batched, x: None))).apply)(X),
+        "^made.e: batch gives a NoneType where tensor<2x3xf64> is needed.*test_definitions.py",
+    ),
+    "no_text": (
+        lambda: opaque("made.f", lambda *_: None).apply(X),
+        "^made.f: kernel 'mine' for llvm: its source gives a NoneType where text is needed.*test_definitions.py",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_named(case: str) -> None:
+    make, message = WRONG[case]
+    with pytest.raises(Exception, match=message):
+        make()
+
+
+def test_a_function_of_another_op_is_not_taken_over_without_a_word() -> None:
+    first = tensor_op(unary("made.same_name", scalar=staticmethod(lambda x: x + 1)))
+    with pytest.warns(
+        UserWarning, match="other.same_name: tenon.same_name is this op from now on; made.same_name is rea"
+    ):
+        tensor_op(unary("other.same_name", scalar=staticmethod(lambda x: x + 2)))
+    np.testing.assert_array_equal(tenon.same_name(X), X + 2)
+    np.testing.assert_array_equal(first.apply(X), X + 1)
+
+
+def test_an_index_of_a_source_may_be_a_number() -> None:
+    def infer(x: Any) -> Any:
+        return tensor_type((shape_of(x) or ())[:-1], element_of(x))
+
+    def source(index: tuple[AffineExpr, ...], shape: tuple[int, ...], /) -> tuple[Any, ...]:
+        return (*index, 1)
+
+    middle = moving("made.middle", IndexMapOp, infer=staticmethod(infer), source=staticmethod(source)).apply
+    np.testing.assert_array_equal(middle(X), X[:, 1])
+    np.testing.assert_array_equal(tenon.grad(lambda x: middle(x).sum())(X), [[0, 1, 0], [0, 1, 0]])
+
+
+def test_a_rewrite_keeps_types() -> None:
+    class FirstOp(IndexMapOp):
+        """The first column, as what it is taken from, by a wrong equation."""
+
+        name = "made.first"
+        x = operand_def(FLOAT_TENSOR)
+        result = result_def(FLOAT_TENSOR)
+        infer = staticmethod(lambda x: tensor_type((shape_of(x) or ())[:-1], element_of(x)))
+        source = staticmethod(lambda index, shape, /: (*index, 0))
+        canonicalize = staticmethod(lambda op, rewriter: rewriter.replace(op, (), (op.x,)))
+
+    first = tensor_op(FirstOp).apply
+    with pytest.raises(
+        Exception, match=r"made.first: canonicalize puts tensor<2x3xf64> into the place of tensor<2xf64>"
+    ):
+        tenon.jit(first)(X)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "define void @{symbol}(ptr %x, ptr %y) {{ %v = load double, ptr %x store double %v, ptr %y ret void }}",
+        "  define internal {{ double }} @in_{symbol}(double %a) alwaysinline {{ ; begins {{\n"
+        "    %r = insertvalue {{ double }} undef, double %a, 0\n    ret {{ double }} %r }} ; ends\n"
+        "  define void @{symbol}(ptr %x, ptr %y) {{\n    %v = load double, ptr %x\n"
+        "    %r = call {{ double }} @in_{symbol}(double %v)\n    %w = extractvalue {{ double }} %r, 0\n"
+        "    store double %w, ptr %y\n    ret void }}",
+    ],
+    ids=["one_line", "indented"],
+)
+def test_text_of_kernels_may_be_written_in_any_lines(body: str) -> None:
+    one = opaque("made.copied", lambda symbol, *_: body.format(symbol=symbol)).apply
+    x = np.array([3.0])
+    np.testing.assert_array_equal(one(x), x)
+    np.testing.assert_array_equal(tenon.jit(lambda x: one(x + 1) * 2)(x), [8.0])
