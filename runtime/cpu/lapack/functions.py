@@ -1,22 +1,22 @@
-"""The functions of stacks of matrices that compiled programs call: what `numpy.linalg` computes, in the same way."""
+"""The functions of stacks of matrices that compiled programs call: what `numpy.linalg` computes, in the dtype of the
+matrices."""
 
 from __future__ import annotations
 
-from math import inf
-
-from tenon.runtime.cpu.ir_types import F64, I8, I64, PTR, pointer
+from tenon.runtime.cpu.ir_types import I8, I64, PTR, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.lapack import small
+from tenon.runtime.cpu.lapack.determinants import determinants
 from tenon.runtime.cpu.lapack.stacks import ASKED, Stacks
+from tenon.runtime.cpu.lapack.substitution import substituting
 
 
 def lapack_functions(bits: int, integer_bits: int) -> Stacks:
     """All of them, for matrices of f32 or f64."""
     code = Stacks(bits, integer_bits)
     _solving(code)
-    _triangles(code)
     _cholesky(code)
-    _determinants(code)
+    determinants(code)
     _elimination(code)
     _spectral(code)
     _singular(code)
@@ -30,101 +30,86 @@ def _square(n: Value, **_: Value) -> tuple[Value]:
 
 
 def _solving(code: Stacks) -> None:
-    def solve(room: Value, a: Value, b: Value, x: Value, n: Value, k: Value) -> Operand:
-        matrix, right = room.at(n), room.at(n * (n + 1))
+    copy = code.external("memcpy", PTR, PTR, PTR, I64)
+    substituted = substituting(code)
+
+    def eliminated(room: Value, a: Value, x: Value, n: Value, k: Value) -> Operand:
+        """Put the solutions of a x = b in the place of b."""
+        matrix, pivots = code.behind_integers(room, n), room.to(pointer(code.integer))
         code.turned(matrix, a, n, n)
-        code.turned(right, b, n, k)
-        info = code.lapack("gesv", n, k, matrix, n, room, right, n)
-        code.turned(x, right, k, n)
+        info = code.lapack("getrf", n, n, matrix, n, room)
+        with code.each(n) as i:
+            one, other = x.at(i * k), x.at((pivots[i].to(I64) - 1) * k)
+            with code.if_((pivots[i].to(I64) - 1) != i), code.each(k) as j:
+                kept, taken = one[j], other[j]
+                one[j] = taken
+                other[j] = kept
+        with code.if_(info == 0):
+            substituted(matrix, x, n, k, 0, 1, 1)
+            substituted(matrix, x, n, k, 1, 0, 1)
         return info
+
+    def solve(room: Value, a: Value, b: Value, x: Value, n: Value, k: Value) -> Operand:
+        copy(x, b, n * k * code.real.size)
+        return eliminated(room, a, x, n, k)
 
     def invert(room: Value, a: Value, x: Value, n: Value) -> Operand:
-        matrix, right = room.at(n), room.at(n * (n + 1))
-        code.turned(matrix, a, n, n)
         with code.each(n) as i, code.each(n) as j:
-            right[i * n + j] = code.select(i == j, code.number(F64, 1.0), code.number(F64, 0.0))
-        info = code.lapack("gesv", n, n, matrix, n, room, right, n)
-        code.turned(x, right, n, n)
-        return info
+            x[i * n + j] = code.select(i == j, code.number(code.real, 1.0), code.number(code.real, 0.0))
+        return eliminated(room, a, x, n, n)
 
-    code.stacked(
-        *("solve", ("n", "k"), lambda n, k: (n * n, n * k), lambda n, k: (n * k,), lambda n, k: n * (n + k + 1)),
-        solve,
-        small.solve,
-    )
-    code.stacked("inv", ("n",), _square, _square, lambda n: n * (n * 2 + 1), invert, small.invert)
-
-
-def _triangles(code: Stacks) -> None:
-    copy = code.external("memcpy", PTR, PTR, PTR, I64)
-
-    def solve(room: Value, a: Value, b: Value, x: Value, n: Value, k: Value, upper: Value, unit: Value) -> Operand:
-        # Read by columns, x^T a^T = b^T: nothing has to be transposed.
+    def solve_triangle(
+        room: Value, a: Value, b: Value, x: Value, n: Value, k: Value, upper: Value, unit: Value
+    ) -> Operand:
         is_singular = code.local(I64, 0)
         with code.if_(unit == 0), code.each(n) as i, code.if_(a[i * (n + 1)] == 0.0):
             is_singular.set(1)
-        copy(x, b, n * k * F64.size)
-        triangle, diagonal = code.letter(upper != 0, "L", "U"), code.letter(unit != 0, "U", "N")
-        code.blas("trsm", "R", triangle, "N", diagonal, k, n, 1.0, a, n, x, k)
+        copy(x, b, n * k * code.real.size)
+        substituted(a, x, n, k, upper, unit, 0)
         return is_singular
 
-    code.stacked(
-        "solve_triangle",
-        ("n", "k", "upper", "unit"),
-        lambda n, k, **_: (n * n, n * k),
-        lambda n, k, **_: (n * k,),
-        lambda **_: 0,
-        solve,
-        small.solve_triangle,
-    )
+    def systems(n: Value, k: Value, **_: Value) -> tuple[Value, Value]:
+        return n * n, n * k
+
+    def solutions(n: Value, k: Value, **_: Value) -> tuple[Value]:
+        return (n * k,)
+
+    def room_for_triangles(n: Value, **_: Value) -> Value:
+        return n * (n + 1)
+
+    code.stacked("solve", ("n", "k"), systems, solutions, room_for_triangles, solve, small.solve)
+    code.stacked("inv", ("n",), _square, _square, room_for_triangles, invert, small.invert)
+    sizes, lanes = ("n", "k", "upper", "unit"), small.solve_triangle
+    code.stacked("solve_triangle", sizes, systems, solutions, lambda **_: 0, solve_triangle, lanes)
 
 
 def _cholesky(code: Stacks) -> None:
     def factor(room: Value, x: Value, result: Value, n: Value, upper: Value) -> Operand:
-        code.symmetric(room, x, n)
-        info = code.lapack("potrf", code.letter(upper != 0, "U", "L"), n, room, n)
-        with code.each(n) as i, code.each(n) as j:
-            is_inside = ((upper == 0) & (j <= i)) | ((upper != 0) & (i <= j))
-            result[i * n + j] = code.select(is_inside, room[j * n + i], code.number(F64, 0.0))
+        # Read by columns, the lower triangle is the upper one: nothing has to be transposed.
+        code.symmetric(result, x, n)
+        info = code.lapack("potrf", code.letter(upper != 0, "L", "U"), n, result, n)
+        with code.each(n) as i:
+            start, end = code.select(upper != 0, code.number(I64, 0), i + 1), code.select(upper != 0, i, n)
+            with code.each(end, start) as j:
+                result[i * n + j] = 0.0
         return info
 
-    code.stacked("cholesky", ("n", "upper"), _square, _square, lambda n, upper: n * n, factor, small.cholesky)
-
-
-def _determinants(code: Stacks) -> None:
-    logarithm = code.external("log", F64, F64)
-
-    def determinant(room: Value, x: Value, sign: Value, magnitude: Value, n: Value) -> Operand:
-        matrix, pivots = room.at(n), room.to(pointer(code.integer))
-        code.turned(matrix, x, n, n)
-        info = code.lapack("getrf", n, n, matrix, n, room)
-        is_negative, total = code.local(I64, 0), code.local(F64, 0.0)
-        with code.each(n) as i:
-            pivot = matrix[i * (n + 1)].to(F64)
-            is_exchanged = (pivots[i].to(I64) != i + 1).to(I64)
-            is_negative.set(is_negative ^ is_exchanged ^ (pivot < 0.0).to(I64))
-            total.set(total + logarithm(code.select(pivot < 0.0, pivot * -1.0, pivot)))
-        one = code.select(is_negative != 0, code.number(F64, -1.0), code.number(F64, 1.0))
-        sign[0] = code.select(info != 0, code.number(F64, 0.0), one)
-        magnitude[0] = code.select(info != 0, code.number(F64, -inf), total).to(F64)
-        return 0
-
-    code.stacked("slogdet", ("n",), _square, lambda n: (1, 1), lambda n: n * (n + 1), determinant, small.slogdet)
+    code.stacked("cholesky", ("n", "upper"), _square, _square, lambda **_: 0, factor, small.cholesky)
 
 
 def _elimination(code: Stacks) -> None:
     def factor(room: Value, x: Value, lu: Value, rows: Value, order: Value, m: Value, n: Value) -> Operand:
         k = code.select(m < n, m, n)
-        matrix, pivots = room.at(k), room.to(pointer(code.integer))
+        matrix, pivots = code.behind_integers(room, k), room.to(pointer(code.integer))
         code.turned(matrix, x, m, n)
         code.lapack("getrf", m, n, matrix, m, room)  # which goes on where a pivot is 0
         code.turned(lu, matrix, n, m)
         with code.each(m) as i:
-            order[i] = i.to(F64)
+            order[i] = i.to(code.real)
         with code.each(k) as i:
             place = pivots[i].to(I64)
-            rows[i] = place.to(F64)
-            kept, taken = order[i].to(F64), order[place - 1].to(F64)
+            rows[i] = place.to(code.real)
+            kept, taken = order[i], order[place - 1]
             order[place - 1] = kept
             order[i] = taken
         return 0
@@ -142,7 +127,7 @@ def _elimination(code: Stacks) -> None:
 def _spectral(code: Stacks) -> None:
     def values_of(x: Value, values: Value, vectors: Value, n: Value, job: str) -> Value:
         code.symmetric(vectors, x, n)
-        wanted, whole = code.array(F64), code.array(I64)
+        wanted, whole = code.array(code.real), code.array(I64)
         code.lapack("syevd", job, "L", n, vectors, n, values, wanted, ASKED, whole, ASKED)
         # LAPACK may write as few bits as its integers have
         reals, integers = code.integer_of(wanted.load()), whole.to(pointer(code.integer)).load().to(I64)
@@ -207,15 +192,14 @@ def _singular(code: Stacks) -> None:
 def _orthogonal(code: Stacks) -> None:
     def decompose(room: Value, x: Value, q: Value, r: Value, m: Value, n: Value, columns: Value) -> Operand:
         k = code.select(m < n, m, n)
-        factors, left = room.at(k), room.at(k + m * n)
+        factors = room.at(k)
         code.turned(factors, x, m, n)
         info = code.lapack_with_room("geqrf", m, n, factors, m, room)
-        with code.each(columns) as i, code.each(n) as j:
-            r[i * n + j] = code.select(i <= j, factors[j * m + i], code.number(F64, 0.0))
-        with code.each(m) as i, code.each(k) as j:
-            left[j * m + i] = factors[j * m + i]
-        further = code.lapack_with_room("orgqr", m, columns, k, left, m, room)
-        code.turned(q, left, columns, m)
+        code.turned(r, factors, n, columns, m)
+        with code.each(columns) as i, code.each(code.select(i < n, i, n)) as j:
+            r[i * n + j] = 0.0
+        further = code.lapack_with_room("orgqr", m, columns, k, factors, m, room)
+        code.turned(q, factors, columns, m)
         return info | further
 
     code.stacked(
@@ -223,7 +207,7 @@ def _orthogonal(code: Stacks) -> None:
         ("m", "n", "columns"),
         lambda m, n, columns: (m * n,),
         lambda m, n, columns: (m * columns, columns * n),
-        lambda m, n, columns: n * (m + 1) + m * columns,
+        lambda m, n, columns: n + m * code.select(n < columns, columns, n),
         decompose,
         small.qr,
     )

@@ -61,7 +61,7 @@ def cholesky(code: Any, x: Value, result: Value, n: Value, upper: Value) -> Oper
     is_refused = code.local(I64, 0)
     with code.each(n) as i, code.each(n) as j, code.if_(j <= i):
         doubled = x[i * n + j] + x[j * n + i]
-        total = code.local(REALS, doubled.to(vector(COUNT, code.stored)).to(REALS) * 0.5)
+        total = code.local(REALS, doubled.to(vector(COUNT, code.real)).to(REALS) * 0.5)
         with code.each(j) as inner:
             total.set(minus_product(total, x[i * n + inner], x[j * n + inner]))
         with code.if_(i == j):
@@ -173,7 +173,7 @@ def _copied(code: Module, target: Value, source: Value, count: Value) -> None:
         target[i] = source[i]
 
 
-def _solved(code: Module, a: Value, x: Value, n: Value, k: Value) -> Operand:
+def _solved(code: Module, a: Value, x: Value, n: Value, k: Value) -> Value:
     """Put the solutions of a x = b in the place of b; whether there are none."""
     is_singular = _eliminated(code, a, x, n, k)
     with code.each(n) as step:

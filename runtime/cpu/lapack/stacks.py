@@ -18,8 +18,8 @@ from tenon.runtime.cpu.ir_types import F32, F64, I1, I8, I32, I64, PTR, VOID, Ty
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.ir_writer import Module
 from tenon.runtime.cpu.lapack.lanes import COUNT, REALS, for_each_group, gathered, scattered
+from tenon.runtime.cpu.lapack.transposing import symmetrizing, turning
 
-_MATRICES = pointer(F64)
 ASKED = -1
 """The length of a workspace with which LAPACK is asked how long it should be."""
 _MOST_VECTORS = GENERIC.l1 // REALS.size
@@ -29,32 +29,23 @@ _NO_ROOM = 1 << 40
 
 
 class Stacks(Module):
-    """A module for matrices of f32 or f64, calling a LAPACK whose integers have so many bits. As in NumPy, all is
-    computed in f64, so that compiled programs and the interpreter give the same."""
+    """A module for matrices of f32 or f64, calling a LAPACK whose integers have so many bits. Each is computed in its
+    own dtype, as in SciPy, PyTorch and JAX: f64 in the place of f32 takes twice the time."""
 
     def __init__(self, bits: int, integer_bits: int) -> None:
         super().__init__()
-        self.stored = F64 if bits == 64 else F32
+        self.real = F64 if bits == 64 else F32
+        self.matrices = pointer(self.real)
         self.integer: Type = I64 if integer_bits == 64 else I32
         self.needed: list[str] = []
         self._allocate, self._free = self.external("malloc", PTR, I64), self.external("free", VOID, PTR)
 
-        # `target` (columns, rows) is `source` (rows, columns) transposed.
-        @self.function(target=_MATRICES, source=_MATRICES, rows=I64, columns=I64)
-        def turned(target: Value, source: Value, rows: Value, columns: Value) -> None:
-            with self.each(rows) as i, self.each(columns) as j:
-                target[j * rows + i] = source[i * columns + j]
+        self._turned, self.symmetric = turning(self, self.real), symmetrizing(self, self.real)
 
-        self.turned = turned
-
-        # `target` (n, n) is the symmetric part of `source`.
-        @self.function(target=_MATRICES, source=_MATRICES, n=I64)
-        def symmetric(target: Value, source: Value, n: Value) -> None:
-            with self.each(n) as i, self.each(n) as j:
-                total = source[i * n + j] + source[j * n + i]
-                target[i * n + j] = (total if self.stored is F64 else total.to(F32).to(F64)) * 0.5
-
-        self.symmetric = symmetric
+    def turned(self, target: Value, source: Value, rows: Value, columns: Value, width: Value | None = None) -> None:
+        """Make `target` (columns, rows) `source` (rows, columns) transposed, whose rows begin `width` elements apart if
+        that is more than `columns`."""
+        self._turned(target, source, rows, columns, columns if width is None else width)
 
     def stacked(
         self,
@@ -79,26 +70,13 @@ class Stacks(Module):
                 with self.if_((stacks >= COUNT) & (whole <= _MOST_VECTORS)):
                     self.return_if(self._side_by_side(arrays, stacks, counts, first_result, lanes, given), 1)
             room = self.workspace(scratch(**given))
-            wide = [arrays[i].to(_MATRICES) if self.stored is F64 else self.workspace(n) for i, n in enumerate(counts)]
-            own = [room, *(wide if self.stored is F32 else ())]
-            is_done = self.local(I1, self.all_there(own))
+            is_done = self.local(I1, room.is_not_null)
             with self.if_(is_done.to(I1)), self.each(stacks) as stack:
-                if self.stored is F64:
-                    parts = [memory.at(stack * count) for memory, count in zip(wide, counts, strict=True)]
-                    info = step(room, *parts, **given)
-                else:
-                    stored = [arrays[i].to(pointer(F32)).at(stack * count) for i, count in enumerate(counts)]
-                    for target, source, count in zip(wide[:first_result], stored, counts, strict=False):
-                        with self.each(count) as i:
-                            target[i] = source[i].to(F64)
-                    info = step(room, *wide, **given)
-                    for i in range(first_result, len(counts)):
-                        with self.each(counts[i]) as j:
-                            stored[i][j] = wide[i][j].to(F32)
+                parts = [arrays[i].to(self.matrices).at(stack * count) for i, count in enumerate(counts)]
+                info = step(room, *parts, **given)
                 is_done.set(self.made(I1, f"icmp eq i64 {self.operand(info, I64)}, 0"))
                 self.break_if(~is_done)
-            for memory in own:
-                self.release(memory)
+            self.release(room)
             return is_done
 
         body.__name__ = f"tenon_{name}"
@@ -121,7 +99,7 @@ class Stacks(Module):
         is_done = self.local(I1, 1)
 
         def group(first: Value) -> None:
-            stored = [arrays[i].to(pointer(self.stored)).at(first * count) for i, count in enumerate(counts)]
+            stored = [arrays[i].to(self.matrices).at(first * count) for i, count in enumerate(counts)]
             for target, source, count in zip(parts[:first_result], stored, counts, strict=False):
                 gathered(self, target, source, count)
             info = lanes(self, *parts, **given)
@@ -144,13 +122,13 @@ class Stacks(Module):
     def lapack_with_room(self, name: str, *arguments: Operand | str, behind: Sequence[Operand] = ()) -> Value:
         """The same for a function that is given a workspace and its length, before what is `behind`: LAPACK is asked
         how long it should be."""
-        wanted = self.array(F64)
+        wanted = self.array(self.real)
         self.lapack(name, *arguments, wanted, ASKED, *behind)
         length = self.integer_of(wanted.load())
         return self.with_room([length], lambda work: self.lapack(name, *arguments, work, length, *behind))
 
     def with_room(self, lengths: Sequence[Value | int], call: Callable[..., Value]) -> Value:
-        """The `info` of a call that is given workspaces of so many reals."""
+        """The `info` of a call that is given workspaces of such lengths."""
         info, rooms = self.local(I64, _NO_ROOM), list(map(self.workspace, lengths))
         with self.if_(self.all_there(rooms)):
             info.set(call(*rooms))
@@ -164,7 +142,7 @@ class Stacks(Module):
 
     def blas(self, name: str, *arguments: Any) -> None:
         """Call a function without `info`."""
-        full = f"d{name}"
+        full = f"{'d' if self.real is F64 else 's'}{name}"
         self.needed.append(full)
         given = [self._address(argument) for argument in arguments]
         self.external(full, VOID, *[PTR] * len(given))(*given)
@@ -175,7 +153,7 @@ class Stacks(Module):
         if isinstance(argument, str):
             return self.local(I8, ord(argument)).address
         if isinstance(argument, float):
-            return self.local(F64, argument).address
+            return self.local(self.real, argument).address
         kind = argument.kind if isinstance(argument, Value) else I64
         return self.local(kind, argument).address
 
@@ -184,12 +162,17 @@ class Stacks(Module):
         return self.select(condition, self.number(I8, ord(yes)), self.number(I8, ord(no)))
 
     def integer_of(self, number: Value) -> Value:
-        """The integer that a real has."""
-        return self.made(I64, f"fptosi double {number.read()} to i64")
+        """The integer that a real has, or one that is larger: an f32 may have been rounded."""
+        found = self.made(I64, f"fptosi {number.kind.text} {number.read()} to i64")
+        return found if self.real is F64 else found + (found >> 22)
 
-    def workspace(self, reals: Value | int) -> Value:
-        """Room for so many reals, and at least for one; null where there is no memory."""
-        return self._allocate((self.number(I64, 1) + reals) * F64.size).to(_MATRICES)
+    def behind_integers(self, room: Value, count: Value) -> Value:
+        """The part of a workspace behind so many integers of LAPACK's."""
+        return room.at(count * (I64.size // self.real.size))
+
+    def workspace(self, count: Value | int) -> Value:
+        """Room for so many reals and integers, and at least for one; null where there is no memory."""
+        return self._allocate((self.number(I64, 1) + count) * I64.size).to(self.matrices)
 
     def release(self, room: Value) -> None:
         """Give room back, if there was any."""
