@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
 
 from tenon.lowering.explanation import Explained, Row, as_text
 from tenon.lowering.pipeline import lower_to_buffers
@@ -51,7 +52,10 @@ def explain(module: ModuleOp, target: str) -> Explanation:
     else:
         assert known.gpu is not None
         kernels, facts, notes = _options_on_gpu(module, buffered, known, known.gpu)
-    told = [replace(k, facts=facts.get(k.kernel, {}), notes=_origin(k.kernel, origins) + k.notes) for k in kernels]
+    told = [
+        replace(k, facts=facts.get(k.kernel, {}), notes=_origin(k.kernel, origins) + k.notes)
+        for k in (*kernels, *_opaque(buffered))
+    ]
     return Explanation(target, told, notes)
 
 
@@ -87,16 +91,30 @@ def _origin(kernel: str, origins: Mapping[str, str]) -> tuple[str, ...]:
     return (text,) if text else ()
 
 
+def _opaque(buffered: ModuleOp) -> list[Explained]:
+    """The kernels that bring code of their own, for which nothing is decided."""
+    functions = [op for op in buffered.ops if isinstance(op, FuncOp) and "kernel" in op.attributes]
+    return [
+        Explained(
+            function.sym_name.data, f"{name.data if isinstance(name, StringAttr) else 'code'}, as the op writes it"
+        )
+        for function in functions
+        if not function.body.blocks
+        for name in (function.attributes.get("reference"),)
+    ]
+
+
 def _counted(buffered: ModuleOp) -> dict[str, Row]:
-    """What the kernels of a module move and compute."""
+    """How often the kernels of a module are called, and what they move and compute each time."""
     from tenon.lowering.kernels.bytes_moved import bytes_moved
     from tenon.lowering.kernels.operations import operations_of
 
     operations = operations_of(buffered.clone())
     return {
         moved.kernel: {
-            "read": moved.read // moved.calls,
-            "written": moved.written // moved.calls,
+            "calls": moved.calls,
+            "read": moved.read // max(moved.calls, 1),
+            "written": moved.written // max(moved.calls, 1),
             "operations": operations.get(moved.kernel),
         }
         for moved in bytes_moved(buffered.clone())
@@ -115,6 +133,7 @@ def _options_on_gpu(
 ) -> tuple[list[Explained], dict[str, Row], tuple[str, ...]]:
     """The same on a GPU; what its kernels take, if they can be compiled, and what is to be said of that."""
     from tenon.lowering.grid_schedules.decide_steps import explain
+    from tenon.lowering.kernels.bytes_moved import bytes_moved
     from tenon.runtime.cuda.nvrtc import why_unavailable
     from tenon.runtime.cuda.report import total
     from tenon.runtime.tuning import decisions
@@ -124,7 +143,8 @@ def _options_on_gpu(
         return explain(buffered, gpu, {}, tuned), _counted(buffered), (f"times are not predicted: {missing}",)
     built = build_for_cuda(module, "main", known, gpu.architecture)
     reports = _reports(buffered, built, gpu)
-    facts = {report.name: report.facts() for report in reports}
+    calls = {moved.kernel: moved.calls for moved in bytes_moved(buffered.clone())}
+    facts: dict[str, Row] = {report.name: {"calls": calls.get(report.name), **report.facts()} for report in reports}
     return explain(buffered, gpu, built.serialised, tuned), facts, (total(reports, gpu),)
 
 

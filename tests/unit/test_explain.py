@@ -98,6 +98,15 @@ def test_tiles_are_told_with_what_they_are_predicted_to_take(monkeypatch: pytest
     assert others["elementwise"] == "a statement reduces"
 
 
+def test_kernels_are_told_with_how_often_they_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvrtc, "why_unavailable", lambda: "it is not here")
+    module = traced(lambda x: tenon.scan(lambda carry, row: (tenon.sort(carry + row), None), x[0], x)[0], A)
+    for target, sort in (("cpu", "tenon.partition_sort"), ("cuda:sm_90", "tiles.sort")):
+        *_, added, sorted_ = build.explain(module, target).kernels
+        assert (added.computes, sorted_.computes) == ("parallel 256 f32", f"{sort}, as the op writes it")
+        assert added.facts["calls"] == sorted_.facts["calls"] == len(A)
+
+
 def test_the_command_prints_text_or_json(tmp_path: Path) -> None:
     path = tmp_path / "rows.mlir"
     path.write_text(str(traced(*PROGRAMS["rows"])))

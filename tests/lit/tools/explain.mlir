@@ -11,8 +11,8 @@ func.func @main(%x: tensor<20x33xf32>, %y: tensor<33x48xf32>) -> (tensor<20x48xf
 }
 // CHECK:      kernel_0: parallel 20, parallel 48, reduction 33 f32
 // CHECK-NEXT:   tenon.matmul ({{.*}}explain.mlir:8)
-// CHECK-NEXT:   read  written  operations
-// CHECK-NEXT:   8976  3840     63360
+// CHECK-NEXT:   calls  read  written  operations
+// CHECK-NEXT:   1      8976  3840     63360
 // CHECK-NEXT:   each statement alone: chosen
 // CHECK-NEXT:     statement  loop  kind       iterations  width  filled  obstacle
 // CHECK-NEXT:     0          0     parallel   20          16     -       an access to memref<20x48xf32> has no unit stride along it

@@ -8,8 +8,8 @@ func.func @main(%x: tensor<2048x2048xbf16>, %y: tensor<2048x2048xbf16>) -> tenso
 }
 // CHECK:      kernel_0: parallel 2048, parallel 2048, reduction 2048 f32; parallel 2048, parallel 2048 bf16
 // CHECK-NEXT:   tenon.matmul ({{.*}}explain_cuda.mlir:6)
-// CHECK-NEXT:   predicted_us  bound       blocks  threads  registers  shared
-// CHECK-NEXT:   {{[0-9.]+ +}}arithmetic  128     288
+// CHECK-NEXT:   calls  predicted_us  bound       blocks  threads  registers  shared
+// CHECK-NEXT:   1      {{[0-9.]+ +}}arithmetic  128     288
 // CHECK-NEXT:   transposes: a statement reduces
 // CHECK:        warpgroup instructions: chosen
 // CHECK-NEXT:     tile     blocks  cycles  bound
