@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from math import prod
 
+from tenon.dialects.types.size import estimate
 from tenon.lowering.kernels.dot_products import TILE, DotProduct, dot_product, groups_obstacle, has_groups
 from tenon.lowering.kernels.footprint import sharing_rows
 from tenon.lowering.kernels.statement import LoopKind, Statement
@@ -29,8 +30,8 @@ MOST_COLUMNS = 8 * PAIR
 def decide_matrices(
     statement: Statement, columns_of: tuple[int, int], rows_of: tuple[int, int], machine: Machine
 ) -> Schedule | None:
-    """The schedule that multiplies tiles, of columns and of rows: each a loop, and the one input that it indexes; all
-    extents are known. None where the machine has none for what is multiplied, or they do not pay."""
+    """The schedule that multiplies tiles, of columns and of rows: each a loop, and the one input that it indexes; the
+    extents of what is copied are known. None where the machine has none for what is multiplied, or they do not pay."""
     product = dot_product(statement, tiles=True)
     (vector, columns), (jam, rows) = columns_of, rows_of
     if product is None or product.name not in machine.tiles:
@@ -43,7 +44,7 @@ def decide_matrices(
     if not tiles_pay(statement.extents, (jam, vector, loop), sharing, access.element_bytes):
         return None
     in_place = has_groups(access, loop) and statement.extents[loop] % step == 0
-    height = min(PAIR, -(-statement.extents[jam] // TILE) * TILE)
+    height = min(PAIR, -(-estimate(statement.extents[jam]) // TILE) * TILE)
     block, part = _columns(statement, columns, vector, loop, product, machine)
     tiled = Schedule(
         vector=vector,

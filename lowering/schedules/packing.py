@@ -93,8 +93,9 @@ def may_have_panels(statement: Statement) -> bool:
     )
 
 
-def _knows_extents(statement: Statement) -> bool:
-    return not any(isinstance(extent, Size) for extent in statement.extents)
+def _knows(statement: Statement, loops: Collection[int]) -> bool:
+    """Whether the extents of `loops` are numbers."""
+    return not any(isinstance(statement.extents[loop], Size) for loop in loops)
 
 
 def with_panels(statement: Statement, schedule: Schedule, machine: Machine, *, hurries: bool = True) -> Schedule:
@@ -159,9 +160,12 @@ def matrix_tiles(statement: Statement, vector: int, jam: int, machine: Machine) 
     """The schedule that multiplies tiles of rows along `jam` and of columns along `vector`, where the machine has them
     and they pay."""
     columns, rows = only_operand(statement, vector, jam), only_operand(statement, jam, vector)
-    if columns is None or rows is None or not may_have_panels(statement) or not _knows_extents(statement):
+    if columns is None or rows is None or not may_have_panels(statement):
         return None
-    return decide_matrices(statement, (vector, columns), (jam, rows), machine)
+    if not _knows(statement, (*statement.loops(LoopKind.REDUCTION), vector)):
+        return None
+    tiled = decide_matrices(statement, (vector, columns), (jam, rows), machine)
+    return None if tiled is None or (tiled.pack_jam is not None and not _knows(statement, (jam,))) else tiled
 
 
 def _with_dots(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
@@ -169,7 +173,7 @@ def _with_dots(statement: Statement, schedule: Schedule, machine: Machine) -> Sc
     vector, jam, product = schedule.vector, schedule.jam, dot_product(statement)
     if product is None or product.name not in machine.dots:
         return schedule
-    if not may_have_panels(statement) or not _knows_extents(statement):
+    if not may_have_panels(statement) or not _knows(statement, range(len(statement.extents))):
         return schedule
     if vector is None or jam is None:
         return schedule

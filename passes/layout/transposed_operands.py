@@ -101,7 +101,7 @@ def _takes_tiles(op: ContractionOp, iteration: Iteration, index: int, machine: M
     rows, terms = _last_loop(tuple([loop for loop in other or () if loop in shared])), _last_loop(access)
     if rows is None or terms is None:
         return False
-    sharing = prod([space.extents[loop] for loop in shared])
+    sharing = prod([estimate(space.extents[loop]) for loop in shared])
     itemsize = numpy_dtype(element_of(op.operands[index].type)).itemsize
     return tiles_pay(space.extents, (rows, along, terms), sharing, itemsize)
 

@@ -414,6 +414,19 @@ def test_epilogues() -> None:
 
 
 @needs_tiles
+def test_rows_and_batches_that_only_the_launch_counts() -> None:
+    batches, rows = tenon.dim("b"), tenon.dim("n")
+    types = [tenon.ShapeDtype((batches, *shape), BF16) for shape in ((rows, 96), (96, 50))]
+    lowered = tenon.jit(lambda x, y: tenon.relu(x @ y)).lower(*types)
+    assert "amx.tile_mulf" in str(lowered)
+    program = lowered.compile()
+    for count in (0, 1, 31, 64, 135):
+        x, y = normal(2, count, 96), normal(2, 96, 50)
+        for found, left, right in zip(program(x, y), x, y, strict=True):
+            assert_near(found, left, right, np.maximum(left.astype(float) @ right.astype(float), 0))
+
+
+@needs_tiles
 def test_batches() -> None:
     x, y = normal(3, 70, 96), normal(3, 96, 50)
     loops, found = compiled(lambda x, y: x @ y, x, y)
