@@ -18,7 +18,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block, Operation, Region, SSAValue, Use
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import PassFailedException
 
@@ -39,6 +39,7 @@ from tenon.passes.layout.transposed_operands import (
     copies_columns,
     may_have_panels,
     operand_to_transpose,
+    rows_to_transpose,
     with_transposed,
 )
 from tenon.passes.layout.widened_operands import Widened, restored, take_narrow_operands
@@ -206,36 +207,76 @@ class _Outliner:
                 Rewriter.erase_op(op)
 
     def _transpose_operands(self, operations: list[Operation], shared: int, terminator: Operation) -> None:
-        """Give the contractions of a group of so many `shared` loops the operands that they are fast with, in kernels
-        before the group's."""
-        for position, op in enumerate(operations):
-            if not isinstance(op, ContractionOp):
+        """Give the contractions of a group of so many `shared` loops, and what reduces short rows, the operands that
+        they are fast with, in kernels before the group's."""
+        for op in tuple(operations):
+            if isinstance(op, ContractionOp):
+                self._transpose_operand(op, operations, shared, terminator)
                 continue
-            if (transposed := operand_to_transpose(op, self._machine)) is None:
-                continue
-            if transposed.operand.owner in operations:
-                continue
-            place = _in_front_of_loops(transposed.operand, terminator)
-            if place is terminator and copies_columns(op, shared):
-                continue
-            assert place.parent is not None
-            key = (place.parent, transposed.operand, transposed.order)
-            known = self._transposed.get(key)
-            is_new = known is None
-            if known is None:
-                transpose = TransposeOp.build_from([transposed.operand], {"permutation": transposed.order})
-                transpose.location = op.location
-                place.parent.insert_op_before(transpose, place)
-                known = transpose.results[0]
+            for user, index in rows_to_transpose(op, operations, self._machine):
+                self._transpose_rows(user, index, operations, terminator)
+
+    def _transpose_operand(
+        self, op: ContractionOp, operations: list[Operation], shared: int, terminator: Operation
+    ) -> None:
+        if (transposed := operand_to_transpose(op, self._machine)) is None:
+            return
+        if transposed.operand.owner in operations:
+            return
+        place = _in_front_of_loops(transposed.operand, terminator)
+        if place is terminator and copies_columns(op, shared):
+            return
+
+        def reading(known: SSAValue) -> tuple[TensorOp, int]:
             rewritten = with_transposed(op, transposed, known)
             rewritten.location = op.location
             rewritten.results[0].name_hint = op.results[0].name_hint
             Rewriter.replace_op(op, rewritten)
-            operations[position] = rewritten
-            if is_new:
-                assert isinstance(known.owner, Operation)
-                self._outline_group(Group(known.owner, 0), place)
-            self._transposed[key] = rewritten.operands[transposed.index]
+            operations[operations.index(op)] = rewritten
+            return rewritten, transposed.index
+
+        self._with_transposed(transposed.operand, transposed.order, place, op, reading)
+
+    def _transpose_rows(self, user: Operation, index: int, operations: list[Operation], terminator: Operation) -> None:
+        """Let `user` read its operand from a transpose of it."""
+        operand = user.operands[index]
+        rank = len(shape_of(operand.type) or ())
+        order = (*range(rank - 2), rank - 1, rank - 2)
+
+        def reading(known: SSAValue) -> tuple[TensorOp, int]:
+            back = TransposeOp.build_from([known], {"permutation": order})
+            back.location = user.location
+            Rewriter.insert_op(back, InsertPoint.before(user))
+            operations.insert(operations.index(user), back)
+            user.operands[index] = back.results[0]
+            return back, 0
+
+        self._with_transposed(operand, order, _in_front_of_loops(operand, terminator), user, reading)
+
+    def _with_transposed(
+        self,
+        operand: SSAValue,
+        order: tuple[int, ...],
+        place: Operation,
+        op: Operation,
+        reading: Callable[[SSAValue], tuple[TensorOp, int]],
+    ) -> None:
+        """Have the transpose of `operand` computed by a kernel in front of `place`, unless one has it already, for what
+        `reading` makes of it for `op`: an op and which operand of it that is."""
+        assert place.parent is not None
+        key = (place.parent, operand, order)
+        known = self._transposed.get(key)
+        is_new = known is None
+        if known is None:
+            transpose = TransposeOp.build_from([operand], {"permutation": order})
+            transpose.location = op.location
+            place.parent.insert_op_before(transpose, place)
+            known = transpose.results[0]
+        reader, index = reading(known)
+        if is_new:
+            assert isinstance(known.owner, Operation)
+            self._outline_group(Group(known.owner, 0), place)
+        self._transposed[key] = reader.operands[index]
 
     def _new_name(self) -> str:
         number = len(self._kernels)

@@ -7,6 +7,9 @@ activation, copy their columns to panels, which puts them in order, and so do ti
 there a weight is transposed only if that can be done in front of a loop. A contraction alone has panels, too, but where
 only the launch tells the extents of inner reductions: then it is transposed before as well.
 
+So are short rows that another reduction reads for each element of a result with which its kernel goes on, such as
+the coordinates of points whose distances are added up: S[i] += D[i, j], D[i, j] += |X[i, d] - Y[j, d]|.
+
 A long sum over two operands that outgrow a cache, one of which is read across memory, such as the gradient of a weight,
 W[m, n] += X[k, m] * Y[k, n], is fast with both copied to panels, which takes all of its loops: it shares them with no
 other op (see `lowering.schedules.packing`).
@@ -14,6 +17,7 @@ other op (see `lowering.schedules.packing`).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 
@@ -22,12 +26,14 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from tenon.dialects.definition.tensor_op import TensorOp
-from tenon.dialects.families import ContractionOp
+from tenon.dialects.families import ContractionOp, ElementwiseOp, ReductionOp
 from tenon.dialects.ops.contract.contraction import ContractOp
+from tenon.dialects.ops.elementwise.arithmetic import MultiplyOp
 from tenon.dialects.ops.elementwise.constant import ConstantOp
+from tenon.dialects.ops.reduce.reduction import SumOp
 from tenon.dialects.types.size import Size, estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
-from tenon.passes.iteration import Iteration, iteration_of
+from tenon.passes.iteration import Iteration, axes_of, iteration_of
 from tenon.passes.machine import Machine
 from tenon.passes.tile_products import tiles_pay
 
@@ -66,6 +72,38 @@ def operand_to_transpose(op: ContractionOp, machine: Machine) -> TransposedOpera
         order = (*[axis for axis in range(len(access)) if axis != moved], moved)
         return TransposedOperand(index, op.operands[index], order)
     return None
+
+
+def rows_to_transpose(op: Operation, group: Collection[Operation], machine: Machine) -> list[tuple[Operation, int]]:
+    """Which operands, and of which ops of `group`, have the short rows that `op` reduces, each for many elements of a
+    result that others of the group use: none where these ops are used for anything else, or one has no such rows."""
+    known = shape_of(op.operands[0].type) if isinstance(op, ReductionOp) else None
+    if known is None or len(known) < 2 or any(isinstance(extent, Size) for extent in known):
+        return []
+    assert isinstance(op, ReductionOp)
+    *_, columns, length = known
+    lanes = machine.vector_bits // (8 * numpy_dtype(element_of(op.operands[0].type)).itemsize)
+    is_used = any(use.operation in group for result in op.results for use in result.uses)
+    if axes_of(op) != (len(known) - 1,) or not 1 < length <= lanes <= columns or not is_used:
+        return []
+    if isinstance(op, SumOp) and isinstance(op.x.owner, MultiplyOp):
+        return []  # sums of products have panels, in strips as well
+    found: list[tuple[Operation, int]] = []
+    inside: set[Operation] = {op}
+    pending: list[Operation] = [op]
+    while pending:
+        user = pending.pop()
+        for index, operand in enumerate(user.operands):
+            owner, sizes = operand.owner, shape_of(operand.type) or ()
+            if isinstance(owner, ElementwiseOp) and owner in group:
+                pending += [owner] if owner not in inside else []
+                inside.add(owner)
+            elif sizes[-2:] == (columns, length):
+                if owner in group or prod(known) < FEWEST_REUSES * prod(sizes):
+                    return []
+                found.append((user, index))
+    results = [result for inner in inside - {op} for result in inner.results]
+    return found if all(use.operation in inside for result in results for use in result.uses) else []
 
 
 def copies_columns(op: ContractionOp, shared: int) -> bool:

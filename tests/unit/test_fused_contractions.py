@@ -49,6 +49,38 @@ def test_attention(shape: tuple[int, ...], bits: int) -> None:
     np.testing.assert_allclose(result, expected_attention(q, k, v, mask), atol=2e-5)
 
 
+def differences(x: Any, y: Any) -> Any:
+    return x[..., :, None, :] - y[..., None, :, :]
+
+
+def in_steps(m: Any, x: Any, y: Any) -> Any:
+    """The points `y` are the same in each step."""
+    if m is np:
+        return np.stack([np.exp(-abs(differences(step[None], y))).prod(-1).sum(1) for step in x])
+
+    def step(carry: Any, point: Any) -> Any:
+        rows = tenon.broadcast_to(point[None], shape=(40, 3))
+        return carry, m.exp(-abs(differences(rows, y))).prod(-1).sum(1)[:1]
+
+    return tenon.scan(step, tenon.zeros(()), x)[1]
+
+
+@pytest.mark.parametrize(
+    ("function", "rank"),
+    [
+        (lambda m, x, y: m.exp(-(differences(x, y) ** 2)).prod(-1).sum(-1), 3),
+        (lambda m, x, y: m.exp(differences(x, y) * y).sum(-1).max(-1), 2),
+        (lambda m, x, y: abs(differences(x, y)).sum(-1).min(-1) + m.exp(differences(x, y)).sum(-1).max(-1), 2),
+        (in_steps, 2),
+    ],
+)
+def test_reductions_of_few_coordinates_for_others(function: Any, rank: int) -> None:
+    batch = (2,) * (rank - 2)
+    x, y = normal(*batch, 37, 3), normal(*batch, 50, 3)
+    result = tenon.jit(lambda x, y: function(tenon, x, y))(x, y)
+    np.testing.assert_allclose(result, function(np, x.astype(float), y.astype(float)), rtol=2e-5)
+
+
 def whole(*shape: int) -> Array:
     """Whole numbers, of which sums are exact."""
     return np.random.default_rng(sum(shape)).integers(-3, 4, shape)

@@ -238,6 +238,20 @@ func.func @attention_is_one_kernel(%q: tensor<8x128x64xf32>, %k: tensor<8x128x64
 
 // -----
 
+// So are points, whose few coordinates are all that lies side by side, where another reduction follows.
+func.func @points_are_transposed(%x: tensor<500x1x3xf32>, %y: tensor<1x900x3xf32>) -> tensor<500xf32> {
+  %d = tenon.subtract %x, %y : tensor<500x1x3xf32>, tensor<1x900x3xf32> -> tensor<500x900x3xf32>
+  %e = tenon.exp %d : tensor<500x900x3xf32> -> tensor<500x900x3xf32>
+  %s = tenon.sum %e {axis = [2]} : tensor<500x900x3xf32> -> tensor<500x900xf32>
+  %m = tenon.max %s {axis = [1]} : tensor<500x900xf32> -> tensor<500xf32>
+  func.return %m : tensor<500xf32>
+}
+// CHECK-LABEL: @points_are_transposed
+// CHECK-NEXT:    [[T:%.*]] = func.call @kernel_0(%y) : (tensor<1x900x3xf32>) -> tensor<1x3x900xf32>
+// CHECK-NEXT:    func.call @kernel_1([[T]], %x)
+
+// -----
+
 // Weights that are copied for each strip are so only where that is less than what would be in memory without strips.
 func.func @what_is_passed_is_less(%x: tensor<1024x512xf32>, %w: tensor<512x1024xf32>) -> tensor<1024x1024xf32> {
   %a = tenon.relu %x : tensor<1024x512xf32> -> tensor<1024x512xf32>
