@@ -138,7 +138,20 @@ class _Layers(Module):
 
 
 class TransformerEncoder(_Layers):
-    """`num_layers` copies of an encoder layer one after the other, and a norm at the end if there is one."""
+    """`num_layers` copies of an encoder layer one after the other, and a norm at the end if there is one.
+
+    `enable_nested_tensor` and `mask_check` change nothing: what is masked is computed.
+    """
+
+    def __init__(
+        self,
+        encoder_layer: TransformerEncoderLayer,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ) -> None:
+        super().__init__(encoder_layer, num_layers, norm)
 
     def forward(
         self, src: Array, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
@@ -151,6 +164,9 @@ class TransformerEncoder(_Layers):
 
 class TransformerDecoder(_Layers):
     """`num_layers` copies of a decoder layer one after the other, and a norm at the end if there is one."""
+
+    def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__(decoder_layer, num_layers, norm)
 
     def forward(
         self,

@@ -213,7 +213,9 @@ def test_a_checkpoint_of_a_residual_network() -> None:
 def test_a_checkpoint_of_a_transformer_encoder(norm_first: bool) -> None:
     def made(library: Any) -> Any:
         layer = library.TransformerEncoderLayer(16, 4, 32, activation="gelu", batch_first=True, norm_first=norm_first)
-        return library.TransformerEncoder(layer, 2, library.LayerNorm(16)).eval()
+        return library.TransformerEncoder(
+            encoder_layer=layer, num_layers=2, norm=library.LayerNorm(16), enable_nested_tensor=False
+        ).eval()
 
     torch.manual_seed(0)
     with warnings.catch_warnings():
