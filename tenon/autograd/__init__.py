@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tenon.autograd import functional
+from tenon.autograd.checking import gradcheck
 from tenon.dialects.definition.value import ops
 from tenon.dialects.support.suggestion import attribute_hints
 from tenon.eager.custom import Function
@@ -83,13 +84,22 @@ def backward(
     backward_of(results, given, retain_graph, create_graph, inputs)
 
 
-__all__ = ["Function", "backward", "enable_grad", "functional", "grad", "inference_mode", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "Function",
+    "backward",
+    "enable_grad",
+    "functional",
+    "grad",
+    "gradcheck",
+    "inference_mode",
+    "no_grad",
+    "set_grad_enabled",
+]
 
 if not TYPE_CHECKING:
     __getattr__ = attribute_hints(
         __name__,
         {
-            "gradcheck": "write tenon.testing.check",
             **dict.fromkeys(("detect_anomaly", "set_detect_anomaly"), "write tenon.debug.detect_anomaly"),
             "Variable": "write tenon.tensor(data, requires_grad=True)",
         },

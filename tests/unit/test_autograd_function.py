@@ -404,3 +404,23 @@ def test_what_backward_needed_is_let_go_where_the_result_stays(retains: bool) ->
         y.sum().backward(retain_graph=retains)
     gc.collect()
     assert [ref() is not None for ref in kept] == [retains, retains]
+
+
+def test_gradients_are_checked_against_differences() -> None:
+    class Wrong(tenon.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g
+
+    x, y = (tenon.tensor(X.astype(np.float64) + shift, requires_grad=True) for shift in (0, 1))
+    assert tenon.autograd.gradcheck(lambda x, y, times: ((x * y).sin() * times, x.sum()), (x, y, 3))
+    assert not tenon.autograd.gradcheck(Wrong.apply, x, raise_exception=False)
+    with pytest.raises(RuntimeError, match=r"result 0 with respect to input 0 has an element 1.0 where .* give [12]\."):
+        tenon.autograd.gradcheck(Wrong.apply, x)
+    with pytest.raises(ValueError, match="none of the inputs requires a gradient"):
+        tenon.autograd.gradcheck(Wrong.apply, x.detach())
+    assert x.grad is None
