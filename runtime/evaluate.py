@@ -21,6 +21,7 @@ from xdsl.ir import Attribute
 
 from tenon.dialects.definition import registry
 from tenon.dialects.definition.autocast import autocast_element, like_autocast, lowered, precision
+from tenon.dialects.definition.keywords import MeantOtherwise
 from tenon.dialects.definition.one_program import install_compiler
 from tenon.dialects.definition.promotion import adopted, is_literal
 from tenon.dialects.definition.registry import generation, install_evaluator, install_functions
@@ -231,6 +232,13 @@ class ArrayFunction(NativeCalls):
     @shows_user_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run at once, on arrays; in a trace, join it. The result is written to `out`, where there is that argument."""
+        try:
+            return self._called(args, kwargs)
+        except MeantOtherwise as other:
+            meant = other.call
+        return meant()
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if "out" in kwargs and insertion_point() is None and "out" not in self.op.OTHER_NAMES:
             return self._into(kwargs.pop("out"), args, kwargs)
         if insertion_point() is not None:

@@ -59,7 +59,7 @@ _WHERE: dict[str, str] = {
     **dict.fromkeys(
         (
             *("bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randn", "randn_like", "randperm"),
-            *("device", "from_numpy", "is_tensor"),
+            *("clone", "device", "from_numpy", "is_tensor", "numel"),
         ),
         "tenon.drawing",
     ),

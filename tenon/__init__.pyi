@@ -41,6 +41,7 @@ from tenon.arrays.rearranging import broadcast_arrays as broadcast_arrays
 from tenon.arrays.rearranging import broadcast_shapes as broadcast_shapes
 from tenon.arrays.dtypes import can_cast as can_cast
 from tenon.control_flow import checkpoint as checkpoint
+from tenon.drawing import clone as clone
 from tenon.control_flow import cond as cond
 from tenon.arrays.rearranging import cumulative_prod as cumulative_prod
 from tenon.arrays.rearranging import cumulative_sum as cumulative_sum
@@ -95,6 +96,7 @@ from tenon.arrays.dtypes import newaxis as newaxis
 from tenon.eager.modes import no_grad as no_grad
 from tenon.drawing import normal as normal
 from tenon.runtime.cpu.threads import num_threads as num_threads
+from tenon.drawing import numel as numel
 from xdsl.irdl import operand_def as operand_def
 from xdsl.irdl import opt_operand_def as opt_operand_def
 from xdsl.irdl import opt_result_def as opt_result_def

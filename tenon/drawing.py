@@ -6,16 +6,18 @@ these are errors, and `tenon.random_normal(key, shape)` and its like, functions 
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.value import TracedValueError, Value, insertion_point
 from tenon.dialects.support.device import Device, device_named
 from tenon.dialects.support.plain_arrays import elements_of, on_host
 from tenon.dialects.types.shapes import check_count, check_sizes
 from tenon.eager.modes import TRACING, is_traced
-from tenon.eager.tensor import Tensor
+from tenon.eager.tensor import Tensor, as_tensor
 from tenon.runtime.cuda.arrays import place_among
 from tenon.runtime.cuda.names import checked_device
 from tenon.seeds import Seed, generator_of
@@ -197,6 +199,18 @@ def from_numpy(array: Any) -> Tensor:
     if not isinstance(array, np.ndarray):
         raise TypeError(f"tenon.from_numpy: a {type(array).__name__} is no NumPy array")
     return Tensor._new(array)  # pyright: ignore[reportPrivateUsage]
+
+
+@also_called(input="x")
+def clone(x: Any) -> Any:
+    """A copy of `x`, through which gradients go."""
+    return (x if isinstance(x, Value) else as_tensor(x)).clone()
+
+
+@also_called(input="x")
+def numel(x: Any) -> int:
+    """How many elements `x` has."""
+    return prod(x.shape)
 
 
 def is_tensor(x: Any) -> bool:

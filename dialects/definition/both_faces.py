@@ -236,6 +236,14 @@ class BothFaces:
 
     # --- at indices -------------------------------------------------------------------------------
 
+    def select(self: Any, *args: Any, **settings: Any) -> Any:
+        """`x.select(dim, index)`, as in PyTorch, is the part of `x` at one place along an axis;
+        `condition.select(x, y)` is `tenon.select`."""
+        if [*map(type, args)] != [int, int] or self.dtype == np.bool_:
+            return self._op("select")(self, *args, **settings)
+        axis = normalize_axis(args[0], self.ndim, "select: dim")
+        return self[(*[slice(None)] * axis, args[1])]
+
     def gather(self, *args: Any, **settings: Any) -> Any:
         """`x.gather(dim, index)`, as in PyTorch, is `tenon.gather_elements(x, index, axis=dim)`; `x.gather(indices,
         axis)` is `tenon.gather`."""

@@ -20,6 +20,17 @@ Meaning = Callable[[list[Any], dict[str, Any], Any], None]
 """What changes the operands or the settings of a call as a keyword's value says."""
 
 
+class MeantOtherwise(TypeError):
+    """A call of an op that other libraries have for what is another function here, and that can mean nothing else.
+
+    The function of the op makes that call; elsewhere it is an error that says what to write.
+    """
+
+    def __init__(self, message: str, call: Callable[[], Any]) -> None:
+        super().__init__(message)
+        self.call = call
+
+
 PYTORCH_NAMES: dict[str, str] = {
     "dim": "axis",
     "dims": "axis",

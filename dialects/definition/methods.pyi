@@ -703,8 +703,6 @@ class Methods:
         ("sum", "prod", "mean", "amax", "amin"); without `include_self`, what `x` has at these places does not count."""
     def searchsorted(self, values: _Any = ..., side: _Literal['left', 'right'] = ..., *, sorter: _Any = ..., sorted_sequence: _Any = ..., right: _Any = ...) -> _Self:
         """The index (i64) in `x`, which is sorted along its last axis, where each of `values` keeps it sorted."""
-    def select(self, x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Self:
-        """`x` where `condition` is true, else `y`. The branch that is not taken gets no gradient, whatever it is."""
     def selu(self, alpha: _b.float = ..., gamma: _b.float = ...) -> _Self:
         """`gamma` times the positive entries of `x`, `gamma` `alpha` times (exp(x) - 1) for the others."""
     def sgn(self) -> _Self:
@@ -891,6 +889,8 @@ class ValueMethods(Methods):
         """The elements of `x` in row-major order in a new `shape`, of which one size may be -1 and is then computed."""
     def scatter_add(self, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., src: _Any = ...) -> _Self:
         """`x` with `updates` added at `indices` along `axis`: result[..., indices[i], ...] += updates[..., i, ...]."""
+    def select(self, x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Self:
+        """`x` where `condition` is true, else `y`. The branch that is not taken gets no gradient, whatever it is."""
     def split(self, sections: _b.int | None = ..., axis: _b.int = ..., sizes: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., dims: _Any = ...) -> _Any:
         """`x` cut along `axis` into `sections` parts of equal size, or into parts of the given `sizes`."""
     def squeeze(self, axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., dims: _Any = ...) -> _Self:
@@ -1148,7 +1148,6 @@ class TensorMethods(Methods):
     def scatter_elements_(self, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., src: _Any = ...) -> _Self: ...
     def scatter_nd_(self, indices: _Any = ..., updates: _Any = ..., batch_dims: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, index: _Any = ..., src: _Any = ...) -> _Self: ...
     def searchsorted_(self, values: _Any = ..., side: _Literal['left', 'right'] = ..., *, sorter: _Any = ..., sorted_sequence: _Any = ..., right: _Any = ...) -> _Self: ...
-    def select_(self, x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Self: ...
     def selu_(self, alpha: _b.float = ..., gamma: _b.float = ...) -> _Self: ...
     def sgn_(self) -> _Self: ...
     def shift_left_(self, y: _Any = ..., *, other: _Any = ...) -> _Self: ...

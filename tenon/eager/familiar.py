@@ -100,6 +100,13 @@ class Familiar(Parts):
         self[...] = self.masked_fill(mask, value)
         return self
 
+    def fill_diagonal_(self, fill_value: float) -> Self:
+        """Set the elements whose indices along all axes are equal."""
+        if self.ndim < 2:
+            raise ValueError(f"fill_diagonal_: the tensor has shape {self.shape} where two axes or more are needed")
+        self[(np.arange(min(self.shape)),) * self.ndim] = fill_value
+        return self
+
     def _drawn(self, draw: Callable[[np.random.Generator], Any], generator: Seed) -> Self:
         if self._is_traced:
             raise TypeError(

@@ -65,7 +65,6 @@ MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: tenon.jit(lambda x: x.split(2)).trace(tenon.ShapeDtype((tenon.dim("n"), 4))), ValueError,
      "split: axis 0 has the size n, which is known at launch only; take slices"),
     (lambda: tenon.tensor(X).split((2, 2)), ValueError, "split: parts of the sizes [2, 2] do not make up axis 0"),
-    (lambda: tenon.min(X, X), TypeError, "tenon.min: axis is a tensor; that of two, element by element, is"),
     (lambda: nn.Liner, AttributeError, "module 'tenon.nn' has no attribute 'Liner', did you mean 'Linear'"),
     (lambda: tenon.optim.Adm, AttributeError, "module 'tenon.optim' has no attribute 'Adm', did you mean 'Adam'"),
     (lambda: tenon.data.DataLoadr, AttributeError, "did you mean 'DataLoader'"),

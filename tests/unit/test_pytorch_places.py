@@ -33,6 +33,10 @@ def _reduced(reduce: str, include_self: bool) -> Callable[..., Any]:
 
 PROGRAMS: dict[str, Callable[..., Any]] = {
     "gather": lambda t, x, i, s: x.gather(1, i),
+    "gather, function": lambda t, x, i, s: t.gather(x, 1, i),
+    "max of two": lambda t, x, i, s: t.max(x[:3, :4], s) + t.min(s, x[1:, :4]),
+    "select": lambda t, x, i, s: x.select(1, 2) * s.select(-1, 0)[0],
+    "clone": lambda t, x, i, s: t.clone(x) * t.numel(s),
     "gather by name": lambda t, x, i, s: x.gather(dim=1, index=i),
     "scatter": lambda t, x, i, s: t.scatter(x, 1, i[:, :1], s[:, :1]),
     "scatter by name": lambda t, x, i, s: x.scatter(dim=1, index=i[:, :1], src=s[:, :1]),
@@ -58,6 +62,9 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
 IN_PLACE: dict[str, Callable[..., Any]] = {
     "scatter_": lambda t, x, i, s: (x * 1).scatter_(1, i[:, :1], s[:, :1]),
     "scatter_add_": lambda t, x, i, s: (x * 1).scatter_add_(1, i, s),
+    "fill_diagonal_": lambda t, x, i, s: (x * 1).fill_diagonal_(2.0),
+    "argwhere": lambda t, x, i, s: x[tuple(t.argwhere(x > 0).T)],
+    "where": lambda t, x, i, s: x[t.where(x > 0)],
     "scatter_reduce_": lambda t, x, i, s: (x * 1).scatter_reduce_(1, i, s, "amax"),
     "index_add_": lambda t, x, i, s: (x * 1).index_add_(0, i[0, :3] % 3, x[:3]),
     "index_fill_": lambda t, x, i, s: (x * 1).index_fill_(1, i[0, :2], 3.0),

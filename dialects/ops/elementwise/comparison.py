@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from tenon.dialects.definition.keywords import MeantOtherwise
 from tenon.dialects.definition.scalar import OpBuilder, ScalarForms, emit_scalar, scalar_constant
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
@@ -357,6 +358,8 @@ class BitwiseCountOp(ElementwiseOp):
 class SelectOp(PrimitiveOp):
     """`x` where `condition` is true, else `y`. The branch that is not taken gets no gradient, whatever it is.
 
+    Of a condition alone it is `nonzero`, as `where` is in NumPy.
+
     >>> x = np.array([-1.0, 2.0, -3.0])
     >>> tenon.select(x > 0, x, 0.1 * x)
     """
@@ -374,5 +377,8 @@ class SelectOp(PrimitiveOp):
     @classmethod
     def bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         if len(args) == 1 and not kwargs:
-            raise TypeError(f"{cls.name}: there is a condition alone; write condition.nonzero() for where it is true")
+            raise MeantOtherwise(
+                f"{cls.name}: there is a condition alone; write condition.nonzero() for where it is true",
+                lambda: ops.nonzero(args[0]),
+            )
         return super().bind(args, kwargs)

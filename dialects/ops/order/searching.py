@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from tenon.dialects.definition.keywords import Meaning, also_called
+from tenon.dialects.definition.keywords import Meaning, MeantOtherwise, also_called
 from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.definition.operands import floating
 from tenon.dialects.definition.registry import tensor_function
@@ -147,7 +147,7 @@ class ArgwhereOp(CompositeOp):
     """The indices (`size`, rank of `x`; i64) of the elements of `x` that are not zero, in row-major order.
 
     A shape cannot depend on data: there are `size` rows. What is too much is left out, and rows that lack hold
-    `fill_value`, one for all axes or one for each.
+    `fill_value`, one for all axes or one for each. Of arrays `size` may be left out, and is then how many these are.
 
     >>> tenon.argwhere(np.array([[0, 5], [6, 0]]), size=3, fill_value=-1)
     """
@@ -158,6 +158,16 @@ class ArgwhereOp(CompositeOp):
     size = setting(int)
     fill_value = setting(tuple, default=(0,))
     result = result_def(INTEGER_TENSOR)
+
+    @classmethod
+    def bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        operands, settings = super().bind(args, kwargs)
+        if "size" not in settings and insertion_point() is None:
+            raise MeantOtherwise(
+                f"{cls.name}: size is missing",
+                lambda: ops.argwhere(*operands, size=int(ops.count_nonzero(*operands)), **settings),
+            )
+        return operands, settings
 
     @staticmethod
     def check(**settings: Any) -> None:

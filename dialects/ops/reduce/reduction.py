@@ -16,7 +16,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from tenon.dialects.definition.keywords import Meaning, cast_first
+from tenon.dialects.definition.keywords import Meaning, MeantOtherwise, cast_first
 from tenon.dialects.definition.promotion import cast_literal
 from tenon.dialects.definition.scalar import scalar_constant, to_compute
 from tenon.dialects.definition.settings import setting
@@ -133,8 +133,11 @@ class ExtremumOp(ReductionOp, OfTruthValues):
     @classmethod
     def bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         if len(args) > 1 and hasattr(args[1], "dtype") and not isinstance(args[1], np.integer):
-            other = f"tenon.{cls.COMBINE}(a, b)"
-            raise TypeError(f"{cls.name}: axis is a tensor; that of two, element by element, is {other}")
+            combine = str(cls.COMBINE)
+            raise MeantOtherwise(
+                f"{cls.name}: axis is a tensor; that of two, element by element, is tenon.{combine}(a, b)",
+                lambda: getattr(ops, combine)(*args, **kwargs),
+            )
         return super().bind(args, kwargs)
 
     @classmethod
