@@ -24,7 +24,7 @@ from tenon.dialects.definition.autocast import autocast_element, like_autocast, 
 from tenon.dialects.definition.keywords import MeantOtherwise
 from tenon.dialects.definition.one_program import install_compiler
 from tenon.dialects.definition.promotion import adopted, is_literal
-from tenon.dialects.definition.registry import generation, install_evaluator, install_functions
+from tenon.dialects.definition.registry import generation, install_evaluator, install_functions, of_users
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import insertion_point
@@ -302,7 +302,9 @@ class ArrayFunction(NativeCalls):
                 on_tensors = None if self.is_view or name else call_on_tensors(self.op, operands, settings)
                 with suppress(IndescribableError):
                     rest = found.orders, name, numbers_read_as(numbers), on_tensors, found.most
-                    entry = found.program.entry_of(call, structure, *rest, precision=held)
+                    entry = found.program.entry_of(
+                        *(call, structure, *rest), precision=held, has_ops_of_users=self.op in of_users()
+                    )
             self._dispatch.add(self, kind, entry, epoch)
         return result
 

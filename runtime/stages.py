@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
@@ -36,6 +36,7 @@ from tenon.runtime.lower import lower_module
 from tenon.runtime.memory import Memory
 from tenon.runtime.python_state import collection_paused
 from tenon.runtime.reads.guards import Guards
+from tenon.runtime.reads.hooks import HOOKS
 
 
 @dataclass
@@ -191,8 +192,10 @@ class Compiled(NativeCalls):
         most: int = -1,
         traced: TracedEntry = NOT_TRACED,
         precision: int = ANY_PRECISION,
+        has_ops_of_users: bool = True,
     ) -> Entry | None:
-        """`entry_for` arguments that are not frozen, static ones in the class `Static`; see `entry`."""
+        """`entry_for` arguments that are not frozen, static ones in the class `Static`; see `entry`. Ops of users may
+        have gone into it, if it is not said that none has."""
         made = self.executable
         if not isinstance(made, CpuExecutable) or made.memory.is_checked:
             return None
@@ -204,7 +207,10 @@ class Compiled(NativeCalls):
                 call=on_tensors,
                 most=most,
                 precision=precision,
-                guards=() if self.guards is None else self.guards.native,
+                guards=[
+                    *(() if self.guards is None else self.guards.native),
+                    *(HOOKS.native if has_ops_of_users else ()),
+                ],
                 donated=self._donated,
                 traced=traced,
             )
@@ -226,6 +232,8 @@ class Compiled(NativeCalls):
         if not isinstance(made, CudaExecutable):
             raise OtherwiseError("it does not run on a GPU")
         holds = None if self.guards is None else self.guards.hold
+        if HOOKS.native:
+            holds = HOOKS.hold if holds is None else _both(holds, HOOKS.hold)
         ordinal, program, held = made.ready(self.prepared or ())
         if numbers:
             held = {**held, **made.constants(ordinal, program, numbers)}
@@ -282,6 +290,10 @@ class Compiled(NativeCalls):
                 raise TypeError(f"{self.name}: array {position} is {given} where {dtype}{list(shape)} is needed")
         # What is prepared is that of the frozen arrays, which these need not be.
         return run_flat(self.executable, arrays)
+
+
+def _both(first: Callable[[], bool], second: Callable[[], bool]) -> Callable[[], bool]:
+    return lambda: first() and second()
 
 
 def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:

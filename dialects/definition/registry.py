@@ -21,6 +21,8 @@ _PLACEMENT: list[Callable[[Any, str | None, Any], Any]] = []
 _EVALUATOR: list[Evaluator] = []
 _GENERATION: list[int] = [0]
 _WATCHING: list[Callable[[], None]] = []
+_OF_USERS: list[Any] = []
+_HOOKS: list[Callable[[], bool]] = []
 _LIBRARIES: list[str] = []
 _LOADED: list[bool] = []
 
@@ -64,9 +66,23 @@ def function_names() -> list[str]:
 def generation() -> int:
     """How often an op or a function has taken the place of another one of its name.
 
-    What was computed from ops is stale when this has changed, whatever the op: ops call each other by name.
+    What was computed from ops is stale when this has changed, whatever the op: ops call each other by name. It changes,
+    too, when something that hooks of users read is another one.
     """
+    for changed in _HOOKS:
+        if changed():
+            _start_generation()
     return _GENERATION[0]
+
+
+def of_users() -> list[Any]:
+    """The op classes and plain functions that are not Tenon's own, in order of definition, with former ones."""
+    return _OF_USERS
+
+
+def watch_hooks(changed: Callable[[], bool]) -> None:
+    """Have `changed` asked whether something that hooks read is another one."""
+    _HOOKS[:] = [changed]
 
 
 def watch_generation(changed: Callable[[], None]) -> None:
@@ -92,6 +108,8 @@ def tensor_function(function: Callable[..., Any]) -> Callable[..., Any]:
         warnings.warn(f"tenon.{name} stays the function of Tenon's own", stacklevel=2)
         return function
     _FUNCTIONS[name] = function
+    if not _is_own(function):
+        _OF_USERS.append(function)
     if existing is not None:
         _start_generation()
     return function
@@ -185,6 +203,8 @@ def register(cls: OpClass, function: Callable[..., Any]) -> None:
     if previous is not None and previous.__module__ != cls.__module__:
         raise ValueError(f"{cls.name}: already defined by {previous.__module__}.{previous.__qualname__}")
     _REGISTRY[cls.name] = cls
+    if not _is_own(function):
+        _OF_USERS.append(cls)
     is_new = previous is None
     for name in (cls.name.rpartition(".")[2], *cls.ALIASES) if cls.HAS_FUNCTION else ():
         existing = _FUNCTIONS.get(name)

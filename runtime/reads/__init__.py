@@ -2,5 +2,5 @@
 
 `places` are where a function finds what it reads, `code` says what its code asks for, and `reads` finds that; `guards`
 are the checks of each call, in Python and natively; `reading` watches what a function of `jit` reads while it is
-traced.
+traced, and `hooks` what hooks of users' ops read.
 """
