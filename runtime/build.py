@@ -14,6 +14,7 @@ from xdsl.dialects.func import FuncOp
 from tenon.lowering.explanation import Explained, Row, as_text
 from tenon.lowering.pipeline import lower_to_buffers
 from tenon.runtime.arguments.interface import Interface
+from tenon.runtime.cuda.names import kind_of, ordinal_of
 from tenon.runtime.executable_cuda import Built, build_for_cuda, origin_of
 from tenon.runtime.lower import kernel_origins, lower_with, options, tuned_kind
 
@@ -67,13 +68,21 @@ class Explanation:
     kernels: Sequence[Explained]
     notes: tuple[str, ...]
 
-    def text(self) -> str:
-        """For people."""
+    def __str__(self) -> str:
         return as_text(self.kernels) + "".join(f"{note}\n" for note in self.notes)
 
     def json(self) -> str:
         """For programs."""
         return json.dumps(asdict(self), indent=1) + "\n"
+
+
+def target_of(device: str) -> str:
+    """What is compiled for on a device: the processor, or a GPU that is there."""
+    if kind_of(device) == "cpu":
+        return device
+    from tenon.runtime.cuda.device_cuda import architecture
+
+    return f"cuda:{architecture(ordinal_of(device))}"
 
 
 def _architecture(target: str) -> str | None:

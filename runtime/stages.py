@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -37,6 +37,9 @@ from tenon.runtime.memory import Memory
 from tenon.runtime.python_state import collection_paused
 from tenon.runtime.reads.guards import Guards
 from tenon.runtime.reads.hooks import HOOKS
+
+if TYPE_CHECKING:
+    from tenon.runtime.build import Explanation
 
 
 @dataclass
@@ -75,6 +78,13 @@ class Traced(_Uncompiled):
             module = lower_module(self.module.clone(), self.device, self.name)
         given = self.signature, self.frozen, self.guards, self.captured
         return Lowered(module, self.result, self.device, self.name, *given)
+
+    def explain(self, target: str | None = None) -> Explanation:
+        """How its kernels are to run, and why: on `cpu` or a GPU such as `cuda:sm_90a`, by default on its device.
+        Prints as a text; no GPU is needed."""
+        from tenon.runtime.build import explain, target_of
+
+        return explain(self.module, target_of(self.device) if target is None else target)
 
 
 class Lowered(_Uncompiled):

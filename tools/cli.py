@@ -254,7 +254,7 @@ def explain_(file: str, target: str, as_json: bool) -> None:
     module = program_of(file)
     name_unknown_sizes(module)
     explanation = explain(module, target)
-    click.echo(explanation.json() if as_json else explanation.text(), nl=False)
+    click.echo(explanation.json() if as_json else str(explanation), nl=False)
 
 
 def program_of(file: str) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from cupy_stand_in import Machine
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
 
@@ -116,6 +117,14 @@ def test_the_command_prints_text_or_json(tmp_path: Path) -> None:
     assert told["target"] == "cpu"
     assert [option["name"] for option in told["kernels"][0]["options"] if option["chosen"]] == ["own loops"]
     assert "tenon.max" in told["kernels"][0]["notes"][0]
+
+
+def test_a_traced_function_explains_itself(machine: Machine) -> None:
+    function, *arrays = PROGRAMS["rows"]
+    assert str(tenon.jit(function).trace(*arrays).explain()) == str(build.explain(traced(function, *arrays), "cpu"))
+    traced_there = tenon.jit(function, device="cuda:1").trace(*arrays)
+    assert traced_there.explain().target == "cuda:sm_90a"
+    assert [chosen(kernel).name for kernel in traced_there.explain("cuda:sm_80").kernels] == ["rows"]
 
 
 def test_programs_that_are_loops_are_refused() -> None:
