@@ -38,9 +38,7 @@ def _explained(function: func.FuncOp, machine: Machine, tuned: Mapping[str, Deci
     found = {} if is_given or decision is not None else ways(kernel, machine)
     schedule_kernel(function, machine, tuned)
     if not found:
-        known = (
-            "given schedule" if decision is None else f"tuning record, {decision.gain} times as fast as the cost model"
-        )
+        known = "given schedule" if decision is None else f"tuning record, {decision.gain} times as fast as the model"
         return Explained(name, computes, (Option(known, None, True, (), _decided(kernel)),))
     chosen, best = best_of(found)
     options: list[Option] = []

@@ -75,6 +75,9 @@ def test_a_record_decides_and_is_part_of_what_is_compiled(tmp_path: Path) -> Non
     before = multiply(A, B)
     with tenon.knobs.override(tuning=write(tmp_path / "record.json", key, NARROW)):
         assert "vector<4xf32>" in str(multiply.lower(A, B))
+        (option,) = multiply.trace(A, B).explain().kernels[0].options
+        assert (option.name, option.chosen) == ("tuning record, 1.5 times as fast as the model", True)
+        assert option.steps == (f"statement 0: {', '.join(f'{key} {number}' for key, number in NARROW.items())}",)
         np.testing.assert_allclose(multiply(A, B), A @ B, rtol=1e-4, atol=1e-5)
         assert "vector<4xf32>" in str(multiply.compile(A, B))
         write(tmp_path / "record.json", key, {**NARROW, "width": 8})
