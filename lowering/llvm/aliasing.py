@@ -3,6 +3,7 @@
 An argument is `noalias` unless some call passes memory that may overlap with another argument of the same call, and the
 function writes to one of them: what is only read may be the same for LLVM (LangRef, `noalias`). Two
 arguments of `main` are different memory, except for an output and the input whose buffer it may be given (`donations`).
+An output that takes the place of an input in every call is one pointer with it: LLVM sees which element is which.
 Two views of the arena overlap when their byte ranges do. An operand that cannot be traced to one buffer (a block
 argument other than those of `main`, the result of control flow) may overlap with every other.
 """
@@ -13,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp, SymbolRefAttr, i8
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp, i8
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.dialects.memref import AllocaOp, AllocOp, GetGlobalOp, ViewOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -61,18 +62,28 @@ class PointerFacts:
 
     noalias: bool
     alignment: int
+    same_as: int | None = None
+    """The argument behind it that is the same pointer, which stands for both."""
 
 
 def pointer_facts(module: ModuleOp, entries: Sequence[FuncOp]) -> dict[tuple[str, int], PointerFacts]:
     """The facts for each pointer argument of each function that is called, by function name and argument number;
     `entries` are called from outside."""
     passed = {argument: root for entry in entries for argument, root in _passed_roots(entry).items()}
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+    calls: dict[str, list[CallOp]] = {}
+    for function in functions.values():
+        for call in ops_of(function, CallOp) if function.body.blocks else ():
+            calls.setdefault(call.callee.root_reference.data, []).append(call)
     facts: dict[tuple[str, int], PointerFacts] = {}
-    functions = [function for function in module.ops if isinstance(function, FuncOp)]
-    inputs = {function.sym_name.data: _only_read(function) for function in functions}
-    for function in functions:
-        for op in ops_of(function, CallOp) if function.body.blocks else ():
-            _add_call(facts, op, passed, inputs.get(op.callee.root_reference.data, 0))
+    for name, its_calls in calls.items():
+        inputs = _only_read(functions[name]) if name in functions else 0
+        same = _same_pointers(its_calls, inputs)
+        for call in its_calls:
+            for number, known in _promises(call, passed, inputs, same).items():
+                before = facts.setdefault((name, number), known)
+                before.noalias &= known.noalias
+                before.alignment = gcd(before.alignment, known.alignment)
     return facts
 
 
@@ -97,26 +108,48 @@ def _reachable_bytes(memref_type: MemRefType) -> int:
     return buffer_bytes(memref_type) if memref_type.layout.name == "none" else 0
 
 
-def _add_call(
-    facts: dict[tuple[str, int], PointerFacts], call: CallOp, passed: Mapping[SSAValue, Root], inputs: int
-) -> None:
-    """Add what `call` promises of the arguments of a function that only reads the first `inputs` of them."""
-    callee: SymbolRefAttr = call.callee
+def _same_pointers(calls: Sequence[CallOp], inputs: int) -> dict[int, int]:
+    """For inputs of a function the output that is, in all `calls`, the same pointer."""
+    places = [[_place(operand) for operand in call.operands] for call in calls]
+    found: dict[int, int] = {}
+    for number in range(inputs):
+        for output in range(inputs, len(places[0])):
+            if all(row[number] is not None and row[number] == row[output] for row in places):
+                found[number] = output
+    return found
+
+
+def _place(value: SSAValue) -> tuple[SSAValue, int] | None:
+    """The buffer and the byte in it where a memref starts, if that is known; `None` for what is no memref, too."""
+    while isinstance(owner := value.owner, Operation) and owner.name in _KEEPS_START:
+        value = owner.operands[0]
+    if not isinstance(value.type, MemRefType):
+        return None
+    if isinstance(owner, ViewOp):
+        shift = _shift(owner)
+        return None if shift is None else (owner.source, shift)
+    return value, 0
+
+
+def _promises(
+    call: CallOp, passed: Mapping[SSAValue, Root], inputs: int, same: Mapping[int, int]
+) -> dict[int, PointerFacts]:
+    """What `call` promises of the arguments of a function that only reads the first `inputs` of them, of which it takes
+    those in `same` for others."""
     memories = {
         number: memory_of(operand, passed)
         for number, operand in enumerate(call.operands)
         if isinstance(operand.type, MemRefType)
     }
+    promises: dict[int, PointerFacts] = {}
     for number, memory in memories.items():
         overlaps = any(
             memory.overlaps(other)
             for rival, other in memories.items()
-            if rival != number and max(rival, number) >= inputs
+            if max(rival, number) >= inputs and same.get(rival, rival) != same.get(number, number)
         )
-        key = (callee.root_reference.data, number)
-        known = facts.setdefault(key, PointerFacts(True, ALIGNMENT))
-        known.noalias = known.noalias and not overlaps
-        known.alignment = gcd(known.alignment, memory.alignment)
+        promises[number] = PointerFacts(not overlaps, gcd(ALIGNMENT, memory.alignment), same.get(number))
+    return promises
 
 
 def _passed_roots(entry: FuncOp) -> dict[SSAValue, Root]:
@@ -165,10 +198,22 @@ def memory_of(value: SSAValue, passed: Mapping[SSAValue, Root]) -> Memory:
 
 
 def _memory_of_view(view: ViewOp, source: Memory, natural: int) -> Memory:
+    if (shift := _shift(view)) is None:
+        return Memory(source.root, source.start, source.end, natural)
+    start = source.start + shift
+    assert isinstance(view.result.type, MemRefType)
+    return Memory(source.root, start, start + buffer_bytes(view.result.type), gcd(source.alignment, shift))
+
+
+def _shift(view: ViewOp) -> int | None:
+    """By how many bytes a view starts behind its source, if that is known."""
     shift = view.byte_shift.owner
     value = shift.properties.get("value") if isinstance(shift, Operation) else None
-    if not isinstance(value, IntegerAttr):
-        return Memory(source.root, source.start, source.end, natural)
-    start = source.start + value.value.data
-    assert isinstance(view.result.type, MemRefType)
-    return Memory(source.root, start, start + buffer_bytes(view.result.type), gcd(source.alignment, value.value.data))
+    return value.value.data if isinstance(value, IntegerAttr) else None
+
+
+def argument_of(value: SSAValue) -> SSAValue:
+    """What a memref is a view of."""
+    while isinstance(owner := value.owner, Operation) and (owner.name in _KEEPS_START or owner.name in _MOVES):
+        value = owner.operands[0]
+    return value

@@ -187,6 +187,8 @@ def _function(function: FuncOp, parts: ModuleParts, facts: dict[tuple[str, int],
             attributes = pointer_attributes(argument.type, known)
             if known is not None:
                 writer.pointer_facts[argument] = known
+                if known.same_as is not None:
+                    writer.values[argument] = f"%a{known.same_as}"
         parameters.append(f"{writer.stored_type_of(argument).text} {attributes}%a{number}")
     writer.bind_sizes(function)
     header = f"define internal {result} @{name}({', '.join(parameters)}) {writer.attributes} {{"

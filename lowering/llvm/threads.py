@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tenon.dialects.upstream.walking import all_ops
-from tenon.lowering.llvm.aliasing import PointerFacts, Root, memory_of, pointer_attributes
+from tenon.lowering.llvm.aliasing import PointerFacts, Root, argument_of, memory_of, pointer_attributes
 from tenon.lowering.llvm.control import CONTROL_HANDLERS
 from tenon.lowering.llvm.function import FunctionWriter, Handler, braces
 from tenon.lowering.llvm.memory import allocated
@@ -256,13 +256,18 @@ def _bind_indices(writer: FunctionWriter, loop: scf.ParallelOp) -> None:
 def _pointer_facts(writer: FunctionWriter, captured: _Captured) -> dict[str, PointerFacts]:
     """What holds for each captured pointer, by its operand: it is `noalias` if no other one reaches its memory. An
     argument of the kernel that is not known to be alone may be another such argument, but none that is."""
-    passed = {value: Root(value, facts.alignment) for value, facts in writer.pointer_facts.items() if facts.noalias}
+    passed = {
+        value: Root(writer.values[value], facts.alignment)
+        for value, facts in writer.pointer_facts.items()
+        if facts.noalias
+    }
     memories = {
         text: memory_of(value, passed)
         for text, value in captured.values.items()
         if value is not None and captured.types[text] is POINTER
     }
-    shared = {text for text in memories if captured.values[text] in writer.pointer_facts}
+    starts = {text: argument_of(value) for text, value in captured.values.items() if value is not None}
+    shared = {text for text, start in starts.items() if start in writer.pointer_facts}
     facts: dict[str, PointerFacts] = {}
     for text, memory in memories.items():
         value = captured.values[text]
