@@ -13,7 +13,6 @@ from tenon.dialects.ops.reduce import reduction, statistics  # isort: split
 from tenon.dialects.ops.contract import (
     contraction,
     convolution,
-    determinant,
     einsum,
     fourier,
     global_pooling,
@@ -23,7 +22,7 @@ from tenon.dialects.ops.contract import (
     transposed_convolution,
 )
 from tenon.dialects.ops.control import checkpoint, control_flow, debug, identity, scan
-from tenon.dialects.ops.factor import cholesky, least_squares, lu, orthogonal, singular, solving, spectral
+from tenon.dialects.ops.factor import cholesky, determinant, least_squares, lu, orthogonal, singular, solving, spectral
 from tenon.dialects.ops.move import (
     creation,
     diagonals,

@@ -59,6 +59,10 @@ add("slogdet", [np.zeros((2, 2), F32)], lambda x: tuple(np.linalg.slogdet(x)), "
 for _shape in ((3, 3), (2, 4, 3), (2, 4)):
     _x = numbers("lu", _shape, F64)
     add("factor_lu", [_x], eliminated, differentiable=True)
+for _shape in ((3, 3), (2, 4, 4)):
+    _x = numbers("determinant", _shape, F64)
+    add("factor_determinant", [_x], np.linalg.det, differentiable=True)
+    add("cofactors", [_x], lambda x: np.linalg.det(x)[..., None, None] * np.linalg.inv(x).mT, differentiable=True)
 for _adjoint in (False, True):
     _x = numbers("squares", (2, 4, 3), F64)
     _right = numbers("right", (2, 3 if _adjoint else 4, 2), F64)

@@ -305,6 +305,39 @@ def test_backward_errors_are_rounding_errors(n: int, dtype: Any) -> None:
         assert (norms(left.astype(np.float64) @ right - whole) <= limit * norms(whole)).all()
 
 
+def test_determinants_of_any_size_that_is_in_range() -> None:
+    for diagonal in ([1e200, -1e200, 1e-200, 1e-200, 2.0], [1e-300] * 3 + [1e300] * 3):
+        x = np.diag(diagonal)[::-1].copy()
+        for stack in (x, np.tile(x, (9, 1, 1))):
+            wanted = np.longdouble(np.prod(np.array(diagonal, np.longdouble))) * (-1) ** (len(diagonal) // 2)
+            np.testing.assert_allclose(tenon.det(stack), float(wanted), rtol=1e-12)
+    assert tenon.det(np.zeros((7, 7))) == 0
+    assert np.isnan(tenon.det(np.full((7, 7), np.nan)))
+    assert tenon.det(np.diag(np.full(6, 1e300))) == np.inf
+
+
+@pytest.mark.parametrize("count", [1, 9], ids=["alone", "side by side"])
+def test_slopes_of_determinants_of_singular_matrices(count: int) -> None:
+    n = 6
+    (u, v), weight = np.linalg.qr(RANDOM.normal(size=(2, n, n)))[0], RANDOM.normal(size=(n, n))
+    slope = tenon.grad(lambda x: tenon.det(x).sum())
+    found = tenon.jit(slope)
+    for rank in (n, n - 1, n - 2, 0):
+        s = np.where(np.arange(n) < rank, np.arange(2.0, n + 2), 0)
+        others = np.array([np.prod(np.delete(s, i)) for i in range(n)])
+        wanted = np.linalg.det(u) * np.linalg.det(v) * u @ np.diag(others) @ v.T
+        stack = np.tile(u @ np.diag(s) @ v.T, (count, 1, 1))
+        np.testing.assert_allclose(found(stack), np.tile(wanted, (count, 1, 1)), atol=1e-9)
+    stack[:, range(n), range(n)] = s = np.array([1.0, 2.0, 0.0, 3.0, 4.0, 5.0])
+    np.testing.assert_allclose(found(stack)[0], np.diag(np.where(s == 0, 120.0, 0)), atol=1e-12)
+    if count == 1:
+        second = tenon.jit(tenon.grad(lambda x: (slope(x) * weight).sum()))
+        for x in (stack, stack + RANDOM.normal(size=(1, n, n))):
+            step = RANDOM.normal(size=x.shape) * 1e-5
+            wanted = ((found(x + step) - found(x - step)) * weight).sum() / 2e-5
+            np.testing.assert_allclose((second(x) * step * 1e5).sum(), wanted, rtol=1e-6)
+
+
 def test_bad_input_is_named() -> None:
     with pytest.raises(np.linalg.LinAlgError, match=r"^tenon\.inv: singular matrix \(operands \(2, 2\)\)"):
         tenon.jit(tenon.inv)(np.ones((2, 2)))

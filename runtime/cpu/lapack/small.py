@@ -115,6 +115,42 @@ def slogdet(code: Module, x: Value, sign: Value, magnitude: Value, n: Value) -> 
     return is_refused
 
 
+def det(code: Module, x: Value, result: Value, n: Value) -> Operand:
+    """The determinants."""
+    signs = code.local(REALS, 1.0)
+    _eliminated(code, x, x, n, code.number(I64, 0), signs)
+    product, is_refused = _product(code, x, n, signs)
+    result[0] = product
+    return is_refused
+
+
+def cofactors(code: Module, x: Value, result: Value, n: Value) -> Operand:
+    """The determinants times the inverses transposed."""
+    signs = code.local(REALS, 1.0)
+    with code.each(n) as i, code.each(n) as j:
+        result[i * n + j] = code.select(i == j, code.number(REALS, 1.0), 0.0)
+    is_singular = _solved(code, x, result, n, n, signs)
+    product, is_refused = _product(code, x, n, signs)
+    with code.each(n) as i, code.each(n, i) as j:
+        one, other = result[i * n + j] * product, result[j * n + i] * product
+        result[i * n + j] = other
+        result[j * n + i] = one
+    return is_singular | is_refused
+
+
+def _product(code: Module, x: Value, n: Value, signs: Value) -> tuple[Local, Local]:
+    """The product of the diagonal and `signs`, and whether one of its parts is large or small without being 0."""
+    product, is_refused = code.local(REALS, signs), code.local(I64, 0)
+    with code.each(n) as i:
+        product.set(product * x[i * (n + 1)])
+        for number in (x[i * (n + 1)], product):
+            size = function("fabs", number)
+            is_usual = ((size > _SMALL) & (size < _LARGE)) | (size == 0.0)
+            with code.if_(any_of(~is_usual)):
+                is_refused.set(1)
+    return product, is_refused
+
+
 def qr(code: Module, x: Value, q: Value, r: Value, m: Value, n: Value, columns: Value) -> Operand:
     """Orthonormal columns `q` (m, columns) and triangles `r` (columns, n), by Householder's reflections."""
     is_refused = code.local(I64, 0)
@@ -173,9 +209,10 @@ def _copied(code: Module, target: Value, source: Value, count: Value) -> None:
         target[i] = source[i]
 
 
-def _solved(code: Module, a: Value, x: Value, n: Value, k: Value) -> Value:
-    """Put the solutions of a x = b in the place of b; whether there are none."""
-    is_singular = _eliminated(code, a, x, n, k)
+def _solved(code: Module, a: Value, x: Value, n: Value, k: Value, signs: Local | None = None) -> Value:
+    """Put the solutions of a x = b in the place of b; whether there are none. `signs` change with each exchange of
+    rows."""
+    is_singular = _eliminated(code, a, x, n, k, signs)
     with code.each(n) as step:
         i = n - 1 - step
         with code.each(k) as c:
