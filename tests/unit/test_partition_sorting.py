@@ -121,6 +121,14 @@ def test_rows_beside_each_other(shape: tuple[int, int], threads: int) -> None:
 
 
 @packs
+@pytest.mark.parametrize("dtype", [np.int32, np.float64], ids=lambda dtype: dtype.__name__)
+def test_rows_at_the_end_of_memory(dtype: Any) -> None:
+    with tenon.knobs.override(check_memory=True):
+        for length in (5, 17, 33, 600):
+            x = np.arange(2 * length)[::-1].reshape(2, length).astype(dtype)
+            np.testing.assert_array_equal(tenon.jit(tenon.sort)(x), np.sort(x))
+
+
 def test_halving_the_range_where_pivots_are_bad(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "_MOST_ROWS", 16)  # compiled in a third of the time
     for module in (keys, parts):

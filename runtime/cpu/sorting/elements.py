@@ -19,6 +19,11 @@ def order_type(element: Type) -> Struct:
     return Struct(magnitude=element, infinity=element, inverted=element)
 
 
+def as_keys(order: Value) -> Value:
+    """The order of keys as they are, which lies behind the one that is given in memory."""
+    return order.at(1)
+
+
 class Elements:
     """Writes what makes keys of elements, and elements of keys."""
 
@@ -41,6 +46,17 @@ class Elements:
 
         return keys
 
+    def of_keys(self, order: Value) -> Callable[[Value], Value]:
+        """Gives the elements of a vector of keys."""
+        lanes = self.lanes
+        magnitude, inverted = lanes.filled(order.magnitude), lanes.filled(order.inverted)
+
+        def elements(keys: Value) -> Value:
+            bits = keys ^ inverted
+            return bits ^ (lanes.signs(bits) & magnitude)
+
+        return elements
+
     def _encode(self) -> Function:
         code, lanes = self.code, self.lanes
 
@@ -60,11 +76,10 @@ class Elements:
 
         @code.function(VOID, keys=lanes.pointer, count=I64, order=self.order)
         def decode(keys: Value, count: Value, order: Value) -> None:
-            magnitude, inverted = lanes.filled(order.magnitude), lanes.filled(order.inverted)
+            elements = self.of_keys(order)
 
             def use(place: Value, inside: Value | None) -> None:
-                bits = lanes.load_inside(keys.at(place), inside) ^ inverted
-                lanes.store_inside(bits ^ (lanes.signs(bits) & magnitude), keys.at(place), inside)
+                lanes.store_inside(elements(lanes.load_inside(keys.at(place), inside)), keys.at(place), inside)
 
             lanes.for_each(code.number(I64, 0), count, use)
 

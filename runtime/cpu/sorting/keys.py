@@ -16,10 +16,10 @@ target is the source.
 from __future__ import annotations
 
 from tenon.passes.machine import GENERIC
-from tenon.runtime.cpu.ir_types import I64, PTR, VOID, Struct, pointer
+from tenon.runtime.cpu.ir_types import I64, PTR, VOID, Struct, Type, pointer
 from tenon.runtime.cpu.ir_values import Function, Operand, Value
 from tenon.runtime.cpu.ir_writer import FINAL, Module
-from tenon.runtime.cpu.sorting.elements import Elements, order_type
+from tenon.runtime.cpu.sorting.elements import Elements, as_keys, order_type
 from tenon.runtime.cpu.sorting.lanes import Lanes
 from tenon.runtime.cpu.sorting.names import sorter_name
 from tenon.runtime.cpu.sorting.network import sorted_registers
@@ -57,6 +57,7 @@ class _KeySorter:
     def __init__(self, bits: int) -> None:
         self.code = Module()
         self.lanes = lanes = Lanes(self.code, bits, GENERIC.vector_bits)
+        self.elements = Elements(lanes)
         rows = [1 << number for number in range(min(_MOST_ROWS, _MOST_KEYS // lanes.count).bit_length())]
         self.blocks = {count: self._block(count) for count in rows}
         self.most = rows[-1] * lanes.count
@@ -64,7 +65,6 @@ class _KeySorter:
         self.sort_block = self._sort_block()
         self.partition = self._partition()
         self.pivot = self._pivot()
-        self.elements = Elements(lanes)
         self.sort_range = self._sort_range()
         self.sort_row = self._sort_row()
         parts = RowParts(self.elements, self.most, self.sort_block, self.sort_range)
@@ -73,17 +73,19 @@ class _KeySorter:
     # --- blocks
 
     def _block(self, rows: int) -> Function:
-        """The sorter of blocks of at most `rows` vectors."""
+        """The sorter of blocks of at most `rows` vectors, of elements `given` in one order to those of another. Between
+        they are keys in registers: what was just written to a part of a vector would be waited for when it is read."""
         code, lanes = self.code, self.lanes
 
-        def block(source: Value, target: Value, count: Value) -> None:
-            last = lanes.filled_with(-1)
+        def block(source: Value, target: Value, count: Value, given: Value, wanted: Value) -> None:
+            last, keys_of, elements_of = lanes.filled_with(-1), self.elements.keys(given), self.elements.of_keys(wanted)
             # More than half of the rows are full: fewer keys are a smaller block.
             full = rows // 2
             inside = {row: lanes.first(self._rest(count, row)) for row in range(full, rows)}
-            keys = [lanes.load(source.at(row * lanes.count)) for row in range(full)]
-            keys += [lanes.load_some(source.at(row * lanes.count), chosen, last) for row, chosen in inside.items()]
-            for row, sorted_row in enumerate(sorted_registers(lanes, keys)):
+            keys = [keys_of(lanes.load(source.at(row * lanes.count))) for row in range(rows)]
+            for row, chosen in inside.items():
+                keys[row] = lanes.chosen(chosen, keys[row], last)
+            for row, sorted_row in enumerate(map(elements_of, sorted_registers(lanes, keys))):
                 place = target.at(row * lanes.count)
                 if row < full:
                     lanes.store(sorted_row, place)
@@ -92,7 +94,12 @@ class _KeySorter:
 
         block.__name__ = f"block_{rows}"
         # There is nothing to be made better in them, and half of the time would go into trying.
-        return code.function(VOID, FINAL, source=lanes.pointer, target=lanes.pointer, count=I64)(block)
+        return code.function(VOID, FINAL, **self._block_arguments)(block)
+
+    @property
+    def _block_arguments(self) -> dict[str, Type]:
+        pointer, order = self.lanes.pointer, self.elements.order
+        return {"source": pointer, "target": pointer, "count": I64, "given": order, "wanted": order}
 
     def _rest(self, count: Value, row: int) -> Value:
         """How many keys of a block of `count` are in a row."""
@@ -101,14 +108,36 @@ class _KeySorter:
         rest = code.select(rest < 0, code.number(I64, 0), rest)
         return code.select(rest > width, code.number(I64, width), rest)
 
-    def _sort_block(self) -> Function:
+    def _copied(self) -> Function:
         code, lanes = self.code, self.lanes
 
-        @code.function(VOID, source=lanes.pointer, target=lanes.pointer, count=I64)
-        def sort_block(source: Value, target: Value, count: Value) -> None:
+        @code.function(VOID, "noinline", source=lanes.pointer, target=lanes.pointer, count=I64)
+        def copied(source: Value, target: Value, count: Value) -> None:
+            def use(place: Value, inside: Value | None) -> None:
+                lanes.store(lanes.load_inside(source.at(place), inside), target.at(place))
+
+            lanes.for_each(code.number(I64, 0), count, use)
+
+        return copied
+
+    def _sort_block(self) -> Function:
+        """Sorts what a block holds. Blocks read whole vectors, as those of which some lanes are read take more than
+        twice as long to arrive; where the last one could reach a page that is not there, a copy of it is sorted."""
+        code, lanes = self.code, self.lanes
+        size, copied = lanes.element.size, self._copied()
+
+        @code.function(VOID, **self._block_arguments)
+        def sort_block(source: Value, target: Value, count: Value, given: Value, wanted: Value) -> None:
             for rows, block in self.blocks.items():
                 with code.if_(count <= rows * lanes.count):
-                    block(source, target, count)
+                    start = source.to(I64)
+                    last, end = start + count * size - 1, start + (rows * lanes.count * size - 1)
+                    with code.if_((last ^ end) >= GENERIC.page):
+                        room = code.array(lanes.element, rows * lanes.count, 64)
+                        copied(source, room, count)
+                        block(room, target, count, given, wanted)
+                        code.return_()
+                    block(source, target, count, given, wanted)
                     code.return_()
 
         return sort_block
@@ -175,8 +204,8 @@ class _KeySorter:
         """The median of a sample."""
         code, lanes = self.code, self.lanes
 
-        @code.function(lanes.element, "noinline", keys=lanes.pointer, count=I64)
-        def median(keys: Value, count: Value) -> Operand:
+        @code.function(lanes.element, "noinline", keys=lanes.pointer, count=I64, as_are=self.elements.order)
+        def median(keys: Value, count: Value, as_are: Value) -> Operand:
             sample = code.array(lanes.element, 4 * _SAMPLE, 64)
 
             def median_of(size: int) -> Value:
@@ -184,7 +213,7 @@ class _KeySorter:
                 start = step // 2
                 with code.each(size) as i:
                     sample[i] = keys[start + step * i]
-                self.blocks[max(size // lanes.count, 1)](sample, sample, size)
+                self.blocks[max(size // lanes.count, 1)](sample, sample, size, as_are, as_are)
                 return sample[size // 2]
 
             with code.if_(count < _LARGE):
@@ -206,8 +235,7 @@ class _KeySorter:
             with code.loop():
                 keys, count, low, high, steps = (v.address.load() for v in (at, left, lowest, highest, turns))
                 with code.if_(count <= self.most):
-                    self.sort_block(keys, keys, count)
-                    decode(keys, count, order)
+                    self.sort_block(keys, keys, count, as_keys(order), order)
                     code.return_()
                 with code.if_(low == high):
                     decode(keys, count, order)
@@ -215,7 +243,7 @@ class _KeySorter:
                 turns.set(steps - 1)
                 pivot = code.local(element, low + ((high - low) // 2 + 1))
                 with code.if_(steps > 0):
-                    found = self.pivot(keys, count)
+                    found = self.pivot(keys, count, as_keys(order))
                     # The first part is to have a key at least: then there are fewer to be told apart.
                     pivot.set(code.select(found == low, low + 1, found))
                 first_above = pivot.address.load()
@@ -239,6 +267,9 @@ class _KeySorter:
 
         @code.function(VOID, source=lanes.pointer, target=lanes.pointer, count=I64, order=self.elements.order)
         def sort_row(source: Value, target: Value, count: Value, order: Value) -> None:
+            with code.if_(count <= self.most):
+                self.sort_block(source, target, count, order, order)
+                code.return_()
             self.elements.encode(source, target, count, order)
             self.sort_range(target, count, 0, -1, steps_of(code, count), order)
 
@@ -259,9 +290,9 @@ class _KeySorter:
                 self.sort_row(context.source.at(place), context.target.at(place), length, context.order)
 
         def sort(source: Value, target: Value, rows: Value, length: Value, **order: Value) -> None:
-            memory = code.array(element, 3)
-            given = Value(code, self.elements.order, memory.name)
+            given = Value(code, self.elements.order, code.array(element, 2 * len(order)).name)
             given.put(**order)
+            as_keys(given).put(magnitude=0, infinity=-1, inverted=0)
             with code.if_((rows * length < _LONG) | (source == target)):
                 with code.each(rows) as row:
                     self.sort_row(source.at(row * length), target.at(row * length), length, given)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from tenon.runtime.cpu.ir_types import I1, I64, PTR, VOID, Struct, pointer
 from tenon.runtime.cpu.ir_values import Function, Value
 from tenon.runtime.cpu.ir_writer import Module
-from tenon.runtime.cpu.sorting.elements import Elements
+from tenon.runtime.cpu.sorting.elements import Elements, as_keys
 from tenon.runtime.cpu.thread_pool import PARALLEL_FOR
 
 PARTS = 4
@@ -142,8 +142,7 @@ class RowParts:
             step = length // self.most
             with code.each(self.most) as i:
                 sample[i] = source[i * step + step // 2]
-            self.elements.encode(sample, sample, self.most, order)
-            self.sort_block(sample, sample, self.most)
+            self.sort_block(sample, sample, self.most, order, as_keys(order))
             for part in range(PARTS - 1):
                 sample[part] = sample[(part + 1) * self.most // PARTS]
             places = code.array(I64, PARTS * _PIECES + PARTS + 1)
