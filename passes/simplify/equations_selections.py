@@ -9,7 +9,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from xdsl.ir import Block, SSAValue
+import numpy as np
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tenon.dialects.definition.value import InsertionPoint, Value, inserting, ops
@@ -19,7 +20,7 @@ from tenon.dialects.ops.move.indexing import IotaOp
 from tenon.dialects.ops.move.shape import ReshapeOp
 from tenon.dialects.ops.reduce.reduction import SumOp
 from tenon.dialects.types.shapes import normalize_axes
-from tenon.dialects.types.types import element_of, is_integer, is_static, shape_of
+from tenon.dialects.types.types import element_of, is_integer, is_static, numpy_dtype, shape_of
 from tenon.passes.simplify.equation import by_class, defined_by, is_number, replace_by_block
 
 FEWEST_CHOICES, FEWEST_IN_ROWS = 8, 32
@@ -67,7 +68,7 @@ class _Choice:
                 axis = _counted_axis(iota, shape)
                 if axis is None or axis not in normalize_axes(op.settings["axis"], len(shape)):
                     continue
-                if not is_integer(element_of(place.type)):
+                if not is_integer(element_of(place.type)) or not _holds(element_of(place.type), shape[axis]):
                     continue
                 choice = _Choice(shape, axis, place, [other for other in conditions if other is not condition])
                 if all(choice._aligned(value)[axis] == 1 for value in (place, *choice.others)):
@@ -149,6 +150,11 @@ def _conditions(value: SSAValue) -> list[SSAValue]:
     """All that has to hold for `value` to."""
     both = defined_by(value, BitwiseAndOp)
     return [value] if both is None else [*_conditions(both.x), *_conditions(both.y)]
+
+
+def _holds(element: Attribute, size: int) -> bool:
+    """Whether integers of a dtype can be `size`; else the counted places may begin again."""
+    return size <= np.iinfo(numpy_dtype(element)).max
 
 
 def _counted_axis(value: SSAValue, shape: tuple[int, ...]) -> int | None:

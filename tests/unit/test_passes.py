@@ -19,6 +19,7 @@ from xdsl.irdl import operand_def, result_def
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.utils.exceptions import PassFailedException
 
+import tenon
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting, ops
 from tenon.dialects.families import CompositeOp, ElementwiseOp, IndexMapOp
@@ -333,6 +334,13 @@ def test_what_is_chosen_by_its_place_is_read_there(function: Callable[..., Any],
     run_pass(module, "canonicalize")
     assert ("gather_elements" in names(main_ops(module))) == is_read
     np.testing.assert_array_equal(bits(evaluate(module, given)[0]), bits(wanted))
+
+
+def test_places_that_begin_again_are_all_added_up() -> None:
+    def chosen(x: Any, y: Any) -> Any:
+        return ops.sum(ops.select(ops.iota(shape=(300,), dtype="u8") == y, x, 0.0))
+
+    assert tenon.jit(chosen)(np.arange(300, dtype=np.float32), np.uint8(5)) == 5 + 261
 
 
 def edge_cases(type_: Any) -> np.ndarray:
