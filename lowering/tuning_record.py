@@ -96,8 +96,9 @@ class TuningRecord:
     def of(self, processor: str) -> Decisions | None:
         """What it says of a processor, or None. Of a GPU of which no more than the architecture is known it has what it
         says of the only one of that."""
-        others = [name for name in self.processors if name.startswith(f"{processor} ")]
-        return self.processors.get(processor if len(others) != 1 else others[0])
+        # names of GPUs may go on: NVIDIA GeForce RTX 3080, and 3080 Ti
+        of_architecture = [name for name in self.processors if name.partition(" ")[0] == processor]
+        return self.processors.get(of_architecture[0] if len(of_architecture) == 1 else processor)
 
     def text(self) -> str:
         """The file's text: the same for the same decisions, in whatever order they were found."""

@@ -95,6 +95,9 @@ def test_a_record_of_an_architecture_goes_for_the_only_gpu_of_it(machine: Machin
     several = TuningRecord({NAME: {}, "sm_90a Other": {}})
     assert several.of("sm_90a") is None
     assert several.of("sm_90a Other") == {}
+    longer = TuningRecord({"sm_90a Other Ti": {}})
+    assert longer.of("sm_90a Other") is None
+    assert longer.of("sm_90a") == {}
 
 
 def test_steps_that_do_not_fit_are_errors(machine: Machine, tmp_path: Path) -> None:
