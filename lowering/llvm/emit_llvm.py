@@ -18,7 +18,7 @@ There is no optimization here: one operation is what `tables` says, after `legal
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, MemRefType, ModuleOp, StringAttr
@@ -59,7 +59,12 @@ ENTRY = "main"
 # What all of LLVM's passes may change, what they shall leave as it is, and what few of them are run on.
 _ATTRIBUTES = {"#0": "", "#1": ' "final"', "#2": ' "few-passes"'}
 _DECLARATION = re.compile(r"\s*declare\b.*?@([\w.$-]+|\"[^\"]*\")\s*\(")
-_DEFINITION = re.compile(r"\s*define\b[^()]*\(.*?\)[^{]*\{")
+_DEFINITION = re.compile(
+    r"(?<![\w.$@%-])define\b[^@]*@(?:\"[^\"]*\"|[\w.$-]+)\s*"
+    r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"  # attributes of parameters have parentheses, which may have some
+    r"(?:\"[^\"]*\"|[^{\"])*\{"
+)
+_COMMENT, _BRACE = re.compile(r"(\"[^\"]*\")|;[^\n]*"), re.compile(r"\"[^\"]*\"|[{}]")
 
 
 def emit_llvm(module: ModuleOp, *, native_f16: bool = True, dots: Sequence[str] = (), tiles: Sequence[str] = ()) -> str:
@@ -221,23 +226,26 @@ def _given_source(function: FuncOp, parts: ModuleParts) -> str:
     return "\n".join(kept)
 
 
-def _by_lines(text: str) -> Iterator[str]:
-    """The lines of a text, in which the header of each definition, and the brace that ends it, get lines of their own:
-    by these `llvm_parts` tells functions apart."""
-    depth = 0
-    for line in text.splitlines():
-        code = line.partition(";")[0]
-        begun = None if depth else _DEFINITION.match(code)
-        if begun is not None:
-            yield begun[0].strip()
-            code, depth = code[begun.end() :], 1
-        elif not depth:
-            yield line
-            continue
-        depth += code.count("{") - code.count("}")
-        yield code if depth else code.rpartition("}")[0]
+def _by_lines(text: str) -> list[str]:
+    """The lines of a text without comments, in which the header of each definition, and the brace that ends it, get
+    lines of their own: by these `llvm_parts` tells functions apart."""
+    lines, rest = list[str](), _COMMENT.sub(r"\1", text)
+    while (begun := _DEFINITION.search(rest)) is not None:
+        end = _closing_brace(rest, begun.end())
+        lines += [*rest[: begun.start()].splitlines(), " ".join(begun[0].splitlines())]
+        lines += [*rest[begun.end() : end].splitlines(), *rest[end : end + 1]]
+        rest = rest[end + 1 :]
+    return [*lines, *rest.splitlines()]
+
+
+def _closing_brace(text: str, start: int) -> int:
+    """Where the brace is that closes one opened before `start`; the end where there is none."""
+    depth = 1
+    for token in _BRACE.finditer(text, start):
+        depth += (token[0] == "{") - (token[0] == "}")
         if not depth:
-            yield "}"
+            return token.start()
+    return len(text)
 
 
 def _declarations(emitted: Iterable[str], given: Mapping[str, str]) -> list[str]:

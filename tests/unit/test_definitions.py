@@ -162,8 +162,13 @@ def test_a_rewrite_keeps_types() -> None:
         "  define void @{symbol}(ptr %x, ptr %y) {{\n    %v = load double, ptr %x\n"
         "    %r = call {{ double }} @in_{symbol}(double %v)\n    %w = extractvalue {{ double }} %r, 0\n"
         "    store double %w, ptr %y\n    ret void }}",
+        "define internal void @in_{symbol}(ptr byval({{ double }}) %x,  ; }}\n"
+        '    ptr sret({{ double }}) %y) "note"="; {{" {{\n  %v = load double, ptr %x\n'
+        "  store double %v, ptr %y\n  ret void\n}}\n"
+        "define void @{symbol}(\n  ptr %x,\n  ptr %y)\n{{\n"
+        "  call void @in_{symbol}(ptr byval({{ double }}) %x, ptr sret({{ double }}) %y)\n  ret void\n}}",
     ],
-    ids=["one_line", "indented"],
+    ids=["one_line", "indented", "header_on_two_lines"],
 )
 def test_text_of_kernels_may_be_written_in_any_lines(body: str) -> None:
     one = opaque("made.copied", lambda symbol, *_: body.format(symbol=symbol)).apply
