@@ -48,7 +48,7 @@ ABSENT: dict[str, str] = {
     ),
     **dict.fromkeys(("convert_",), "write x = x.astype(dtype)"),
     **dict.fromkeys(("item", "numpy", "tolist"), "the elements are not known while tracing"),
-    **dict.fromkeys(("copy_", "fill_", "zero_"), "a traced value does not change; write a new one"),
+    **dict.fromkeys(("copy_", "fill_", "fill_diagonal_", "zero_"), "a traced value does not change; write a new one"),
 }
 """What tensors have and traced values have not, with what there is instead."""
 
