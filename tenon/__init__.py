@@ -59,7 +59,7 @@ _WHERE: dict[str, str] = {
     **dict.fromkeys(
         (
             *("bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randn", "randn_like", "randperm"),
-            *("clone", "device", "from_numpy", "is_tensor", "numel"),
+            *("clone", "device", "from_numpy", "is_tensor", "numel", "get_default_device", "set_default_device"),
         ),
         "tenon.drawing",
     ),
@@ -173,6 +173,7 @@ _MODULES = (
     *("autograd", "cuda", "data", "debug", "func", "linalg", "nn", "onnx", "optim", "quantization", "saving"),
     "testing",
 )
+_CREATING = ("arange", "empty", "eye", "full", "linspace", "logspace", "ones", "zeros")
 _OWN_IMPORTS = ("Any", "annotations", "builtins", "gc", "import_module")
 # What finds an op by its name, once the runtime is there, and the names that were found.
 _FINDER: list[Any] = []
@@ -205,7 +206,7 @@ def _find(name: str) -> Any:
         if _WHERE[name].startswith(("tenon.arrays.", "tenon.dialects.")):
             # An op that is defined or called with what is handed out runs on arrays, too.
             _load_runtime()
-        value = globals()[name] = getattr(import_module(_WHERE[name]), name)
+        value = globals()[name] = _as_called(name, getattr(import_module(_WHERE[name]), name))
         return value
     if name in _RENAMED:
         module, own = _RENAMED[name]
@@ -224,8 +225,13 @@ def _find(name: str) -> Any:
         hint = instead_or_meant(name, __dir__())
         raise AttributeError(f"module 'tenon' has no attribute and no op {name!r}{hint}")
     _FOUND.append(name)
-    globals()[name] = function
+    function = globals()[name] = _as_called(name, function)
     return function
+
+
+def _as_called(name: str, found: Any) -> Any:
+    """What is found under a name, as users call it."""
+    return import_module("tenon.dialects.definition.registry").by_default(found) if name in _CREATING else found
 
 
 def _load_runtime() -> Any:

@@ -64,6 +64,7 @@ from tenon.arrays.dtypes import float64 as float64
 from tenon.control_flow import fori_loop as fori_loop
 from tenon.arrays.dtypes import from_dlpack as from_dlpack
 from tenon.drawing import from_numpy as from_numpy
+from tenon.drawing import get_default_device as get_default_device
 from tenon.runtime.cpu.threads import get_num_threads as get_num_threads
 from tenon.seeds import get_rng_state as get_rng_state
 from tenon.transform import grad as grad
@@ -112,6 +113,7 @@ from tenon.dialects.definition.registry import registry as registry
 from xdsl.irdl import result_def as result_def
 from tenon.arrays.dtypes import result_type as result_type
 from tenon.control_flow import scan as scan
+from tenon.drawing import set_default_device as set_default_device
 from tenon.runtime.cpu.threads import set_flush_denormal as set_flush_denormal
 from tenon.eager.modes import set_grad_enabled as set_grad_enabled
 from tenon.runtime.cpu.threads import set_num_threads as set_num_threads

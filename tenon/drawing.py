@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.registry import DEFAULT_DEVICE
 from tenon.dialects.definition.value import TracedValueError, Value, insertion_point
 from tenon.dialects.support.device import Device, device_named
 from tenon.dialects.support.plain_arrays import elements_of, on_host
@@ -192,6 +193,25 @@ def made_as_asked(function: str, made: Any, device: str | None, requires_grad: b
     tensor = made if isinstance(made, Tensor) else Tensor._new(made)  # pyright: ignore[reportPrivateUsage]
     tensor = tensor if device is None else tensor._on(device)  # pyright: ignore[reportPrivateUsage]
     return tensor.requires_grad_() if requires_grad else tensor
+
+
+def set_default_device(device: Any) -> None:
+    """Have functions that create (`zeros`, `ones`, `full`, `empty`, `eye`, `arange`, `linspace`, `logspace`) give
+    tensors, as if each call named the device `"cpu"`; with `None` they give arrays again.
+
+    Raises `ValueError` for another device, which has to be named where tensors are made.
+    """
+    if device is not None and checked_device(device) != "cpu":
+        raise ValueError(
+            f"tenon.set_default_device: device is {str(device)!r} where 'cpu' or None is needed; tell each function "
+            "that makes a tensor (device=...), and bring modules there (model.to(device))"
+        )
+    DEFAULT_DEVICE[:] = [] if device is None else [device_named(device)]
+
+
+def get_default_device() -> Device:
+    """Where tensors are that are made without a device."""
+    return device_named("cpu")
 
 
 def from_numpy(array: Any) -> Tensor:

@@ -52,7 +52,7 @@ _TENSORS = (
     *("Tensor", "tensor", "as_tensor", "no_grad", "enable_grad", "set_grad_enabled", "is_grad_enabled"),
     *("GradManager", "autocast"),
     *("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "bernoulli", "multinomial"),
-    *("manual_seed", "from_numpy", "is_tensor", "device", "clone", "numel"),
+    *("manual_seed", "from_numpy", "is_tensor", "device", "clone", "numel", "set_default_device"),
 )
 
 # Title, module, and the names to document; all public ones of the module where there are none.

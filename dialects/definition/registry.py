@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from importlib import import_module
@@ -17,6 +18,8 @@ _METHODS: dict[str, Callable[..., Any]] = {}
 _FUNCTIONS_OF_ARRAYS: list[Callable[[str], Any]] = []
 _TRACED_DEVICE: list[Callable[[str], bool]] = []
 _TENSORS: list[Callable[[str, Any, str | None, bool], Any]] = []
+DEFAULT_DEVICE: list[str] = []
+"""Where what functions create is, if a user's call names no device; none for arrays."""
 _PLACEMENT: list[Callable[[Any, str | None, Any], Any]] = []
 _EVALUATOR: list[Evaluator] = []
 _GENERATION: list[int] = [0]
@@ -179,6 +182,18 @@ def as_asked(function: str, made: Any, device: str | None, requires_grad: bool) 
     Else it stays an array, which a function of `jit` may read from around it, and which is a parameter in a module.
     """
     return made if device is None and not requires_grad else _TENSORS[0](function, made, device, requires_grad)
+
+
+def by_default(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that creates, as users call it: on the device that is the default, if there is one."""
+
+    @functools.wraps(function)
+    def create(*args: Any, **kwargs: Any) -> Any:
+        if DEFAULT_DEVICE and kwargs.get("device") is None:
+            kwargs["device"] = DEFAULT_DEVICE[0]
+        return function(*args, **kwargs)
+
+    return create
 
 
 def find_function_of_arrays(name: str) -> Any:

@@ -30,7 +30,6 @@ INSTEAD: dict[str, str] = {
     "backends": "there is one implementation of each op",
     "distributed": "there is one device",
     "set_default_dtype": "name dtypes where tensors are made; Python's floats are f32",
-    "set_default_device": "write tenon.tensor(data, device=...) or x.to(device)",
     "complex64": "there are no complex dtypes",
     "complex128": "there are no complex dtypes",
     "complex": "there are no complex dtypes; tenon.dft has real and imaginary parts along an axis",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import tenon
+from tenon.dialects.definition.value import ops
 from tenon.nn.init import Seed, generator_of, xavier_normal_, xavier_uniform_
 from tenon.nn.linear import Linear
 from tenon.nn.module import Array, Module
@@ -91,7 +92,7 @@ class MultiheadAttention(Module):
         """Keys or values (N, S, E) with the learned one and the one of zeros behind them, if there are any."""
         batch, size = x.shape[0], self.embed_dim
         more = [] if bias is None else [tenon.broadcast_to(bias, (batch, 1, size)).astype(x.dtype)]
-        more += [tenon.zeros(shape=(batch, 1, size), dtype=x.dtype)] if self.add_zero_attn else []
+        more += [ops.zeros(shape=(batch, 1, size), dtype=x.dtype)] if self.add_zero_attn else []
         return tenon.concatenate([x, *more], axis=1) if more else x
 
     def forward(

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import tenon
+from tenon.dialects.definition.value import ops
 from tenon.nn.derived import check_sizes
 from tenon.nn.init import Seed, generator_of, uniform
 from tenon.nn.module import Array, Module
@@ -200,7 +201,7 @@ class _Recurrent(_Gates):
         count, batch = len(list(self._places())), x.shape[1]
         sizes = (self.proj_size or self.hidden_size, self.hidden_size)[: self.STATES]
         if state is None:
-            zeros = tuple([tenon.zeros(shape=(batch, size), dtype=x.dtype) for size in sizes])
+            zeros = tuple([ops.zeros(shape=(batch, size), dtype=x.dtype) for size in sizes])
             return [zeros] * count
         shapes: list[tuple[int, ...]] = [(count, *(() if is_single else (batch,)), size) for size in sizes]
         states: list[Any] = [*self._states(state, shapes)]
@@ -278,7 +279,7 @@ class _Cell(_Gates):
         self._check_input(x)
         shape = (*x.shape[:-1], self.hidden_size)
         if state is None:
-            given = (tenon.zeros(shape=shape, dtype=x.dtype),) * self.STATES
+            given = (ops.zeros(shape=shape, dtype=x.dtype),) * self.STATES
         else:
             given = self._states(state, [shape] * self.STATES)
         weights = self._weights("")

@@ -385,6 +385,25 @@ def test_what_is_made_with_a_gradient_or_on_a_device_is_a_tensor(name: str) -> N
         tenon.jit(lambda x: x + make(tenon, requires_grad=True))(0.0)
 
 
+def test_what_is_made_is_a_tensor_where_a_device_is_the_default() -> None:
+    tenon.set_default_device("cpu")
+    try:
+        for name, make in MADE.items():
+            assert type(make(tenon)) is tenon.Tensor, name
+        hidden = tenon.zeros(3).requires_grad_()
+        ((hidden + tenon.arange(3).unsqueeze(0)) ** 2).sum().backward()
+        assert hidden.grad.tolist() == [0.0, 2.0, 4.0]
+        # what is computed of arrays stays so
+        made = tenon.cumulative_sum(X, axis=0, include_initial=True), tenon.jit(lambda x: x + tenon.ones(5))(X)
+        assert [*map(type, made)] == [np.ndarray] * 2
+        assert tenon.trace(lambda x: (tenon.arange(3).unsqueeze(1) * x).sum())(tenon.tensor([1.0, 2.0])).item() == 9.0
+    finally:
+        tenon.set_default_device(None)
+    assert isinstance(tenon.zeros(3), np.ndarray)
+    with pytest.raises(ValueError, match="device is 'cuda' where 'cpu' or None is needed; tell each function"):
+        tenon.set_default_device("cuda")
+
+
 def test_tensors_that_are_made_learn() -> None:
     weight = tenon.zeros(3, requires_grad=True)
     (weight * tenon.arange(3, device="cpu")).sum().backward()
