@@ -6,7 +6,9 @@ Inside a trace each of them adds to it. Called on arrays outside of one, they co
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +28,25 @@ from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.arguments.tree import Structure, flatten, paths, unflatten
 from tenon.runtime.tracing.trace import tracing_inside
 from tenon.transform import at_once, check_functions, name_of, trees
+
+
+class _Loops(threading.local):
+    """How many bodies of loops are being traced, one inside another: what they count by numbers is counted once, and
+    not at each step."""
+
+    depth = 0
+
+    @contextmanager
+    def body(self) -> Generator[None]:
+        """What is traced inside is run at each step."""
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
+
+LOOPS = _Loops()
 
 
 def region_of(
@@ -131,12 +152,14 @@ def while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any], init
     def transformed(initial: Any) -> Any:
         start, structure = trees(initial, "while_loop")
         types = [v.type for v in start]
-        test, tested, _ = region_of(condition, types, lambda values: [unflatten(structure, values)])
+        with LOOPS.body():
+            test, tested, _ = region_of(condition, types, lambda values: [unflatten(structure, values)])
         if len(tested) != 1 or tested[0].type != tensor_type((), i1):
             shown = ", ".join(str(v.type) for v in tested)
             raise TypeError(f"while_loop: condition returns ({shown}) where tensor<i1> is needed")
         end_region(test, tested)
-        step, given, given_structure = region_of(body, types, lambda values: [unflatten(structure, values)])
+        with LOOPS.body():
+            step, given, given_structure = region_of(body, types, lambda values: [unflatten(structure, values)])
         if given_structure != structure:
             raise TypeError(
                 f"while_loop: body returns the tree ({', '.join(paths(given_structure))}) "
@@ -207,7 +230,8 @@ def scan(
                 raise TypeError("scan: body must return (carry, output)")
             return result
 
-        block, given, structure = region_of(checked, types, build)
+        with LOOPS.body():
+            block, given, structure = region_of(checked, types, build)
         if structure.children[0] != carried:
             raise TypeError(
                 f"scan: body returns the carry ({', '.join(paths(structure.children[0]))}) "

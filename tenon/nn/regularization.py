@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import tenon
+from tenon.control_flow import LOOPS
 from tenon.dialects.support.plain_arrays import is_stored
 from tenon.nn.module import Array, Module
 from tenon.seeds import Seed, new_key
@@ -44,7 +45,7 @@ class RandomModule(Module):
     def drawn(self, shape: Sequence[int]) -> Array:
         """Numbers uniform in [0, 1), as f32."""
         numbers = tenon.random_uniform(tenon.fold_in(self.key, self.calls), tuple(shape))
-        if COUNTING.is_known and is_stored(self.calls):
+        if COUNTING.is_known and not LOOPS.depth and is_stored(self.calls):
             calls = self.calls.copy()
             calls += 1
             self.calls = calls

@@ -90,6 +90,9 @@ def test_each_call_draws_as_calls_of_the_module_would() -> None:
         np.testing.assert_array_equal(found, expected)
     with pytest.raises(TracedValueError, match=r"^Dropout: calls of a module that is no argument of the"):
         tenon.jit(lambda x: called(other, x))(x)
+    # the steps of a loop would all draw the same
+    with pytest.raises(TracedValueError, match=r"^Dropout: calls of a module that is no argument of the"):
+        tenon.scan(lambda carry, _: (called(other, carry), None), x, length=3)
     fixed = {"drop.calls": np.zeros((), np.int32)}
     for _ in range(2):
         np.testing.assert_array_equal(func.functional_call(other, fixed, (x,)), direct[0])
