@@ -4,8 +4,9 @@ An argument is `noalias` unless some call passes memory that may overlap with an
 function writes to one of them: what is only read may be the same for LLVM (LangRef, `noalias`). Two
 arguments of `main` are different memory, except for an output and the input whose buffer it may be given (`donations`).
 An output that takes the place of an input in every call is one pointer with it: LLVM sees which element is which.
-Two views of the arena overlap when their byte ranges do. An operand that cannot be traced to one buffer (a block
-argument other than those of `main`, the result of control flow) may overlap with every other.
+Two views of the arena overlap when their byte ranges do, in whatever steps of loops around. An operand that cannot be
+traced to one buffer (a block argument other than those of `main`, the result of control flow) may overlap with every
+other.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
+from typing import Any
 
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp, i8
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.dialects.memref import AllocaOp, AllocOp, GetGlobalOp, ViewOp
@@ -126,8 +129,8 @@ def _place(value: SSAValue) -> tuple[SSAValue, int] | None:
     if not isinstance(value.type, MemRefType):
         return None
     if isinstance(owner, ViewOp):
-        shift = _shift(owner)
-        return None if shift is None else (owner.source, shift)
+        shifts = _bounds(owner.byte_shift)
+        return (owner.source, shifts[0]) if shifts is not None and shifts[0] == shifts[1] else None
     return value, 0
 
 
@@ -198,18 +201,44 @@ def memory_of(value: SSAValue, passed: Mapping[SSAValue, Root]) -> Memory:
 
 
 def _memory_of_view(view: ViewOp, source: Memory, natural: int) -> Memory:
-    if (shift := _shift(view)) is None:
+    if (shifts := _bounds(view.byte_shift)) is None:
         return Memory(source.root, source.start, source.end, natural)
-    start = source.start + shift
+    first, last = (source.start + shift for shift in shifts)
     assert isinstance(view.result.type, MemRefType)
-    return Memory(source.root, start, start + buffer_bytes(view.result.type), gcd(source.alignment, shift))
+    alignment = gcd(source.alignment, shifts[0]) if first == last else natural
+    return Memory(source.root, first, last + buffer_bytes(view.result.type), alignment)
 
 
-def _shift(view: ViewOp) -> int | None:
-    """By how many bytes a view starts behind its source, if that is known."""
-    shift = view.byte_shift.owner
-    value = shift.properties.get("value") if isinstance(shift, Operation) else None
-    return value.value.data if isinstance(value, IntegerAttr) else None
+def _bounds(value: SSAValue) -> tuple[Any, Any] | None:
+    """The least and the greatest number that an index is, if it is made of constants and of loops between such."""
+    op = value.owner
+    if isinstance(value, BlockArgument):
+        loop = value.owner.parent_op()
+        if not isinstance(loop, scf.ForOp) or value.index:
+            return None
+        (lower, upper, step) = known = [_number(end) for end in (loop.lb, loop.ub, loop.step)]
+        if any(isinstance(end, Size | None) for end in known):
+            return None
+        return lower, lower + max(upper - 1 - lower, 0) // step * step
+    if (number := _number(value)) is not None:
+        return number, number
+    if not isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
+        return None
+    lhs, rhs = _bounds(op.lhs), _bounds(op.rhs)
+    if lhs is None or rhs is None or any(isinstance(end, Size) for end in (*lhs, *rhs)):
+        return None
+    if isinstance(op, arith.AddiOp):
+        return lhs[0] + rhs[0], lhs[1] + rhs[1]
+    if isinstance(op, arith.SubiOp):
+        return lhs[0] - rhs[1], lhs[1] - rhs[0]
+    ends = [a * b for a in lhs for b in rhs]
+    return min(ends), max(ends)
+
+
+def _number(value: SSAValue) -> Any:
+    """The constant that an index is, perhaps a `Size`; `None` if it is none."""
+    op = value.owner
+    return op.value.value.data if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr) else None
 
 
 def argument_of(value: SSAValue) -> SSAValue:

@@ -467,6 +467,39 @@ def test_a_chunk_knows_what_its_kernel_knows_of_pointers(start, known):
     assert [part.split()[1] for part in header.split("(", 1)[1].split(",") if " ptr " in f" {part}"] == known
 
 
+STACKED = """
+module {
+  func.func @main(%x: memref<4xf32>, %o: memref<4xf32>, %arena: memref<128xi8>)
+      attributes {num_inputs = 1 : i64, num_outputs = 1 : i64} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %c5 = arith.constant STEPS : index
+    %c16 = arith.constant 16 : index
+    %c96 = arith.constant 96 : index
+    %y = memref.view %arena[%c96][] : memref<128xi8> to memref<4xf32>
+    scf.for %i = %c0 to %c5 step %c2 {
+      %j = arith.addi %i, %c1 : index
+      %k = arith.muli %j, %c16 : index
+      %p = memref.view %arena[%k][] : memref<128xi8> to memref<4xf32>
+      func.call @kernel_0(%x, %y, %p) : (memref<4xf32>, memref<4xf32>, memref<4xf32>) -> ()
+    }
+    func.return
+  }
+  func.func private @kernel_0(%x: memref<4xf32>, %y: memref<4xf32>, %p: memref<4xf32>)
+      attributes {kernel, num_inputs = 2 : i64} {
+    func.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("steps", "alone"), [(6, 3), (7, 1)])
+def test_what_is_stacked_is_apart_from_the_rest_of_the_arena(steps, alone):
+    """Steps write bytes 16 to 96, and one more 112 to 128; what else there is has 96 to 112."""
+    assert emit_llvm(parse(STACKED.replace("STEPS", str(steps)))).count("ptr noalias align") == alone
+
+
 def test_the_last_argument_of_a_kernel_is_no_arena():
     """A result of integers that its chunks see in another shape begins where the caller's memory does."""
     text = """
