@@ -220,18 +220,25 @@ class ArrayFunction(NativeCalls):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
+        self._on_gpu = DeviceCalls()
+        self._follow(function)
+
+    def _follow(self, function: Callable[..., Any]) -> None:
+        """Be the function of an op, as it is defined now."""
         self._function = function
         self.op: type[TensorOp] = function.op  # pyright: ignore[reportFunctionMemberAccess]
         settings = self.op.SIGNATURE.settings
         self._parameters = Parameters(function, tuple(settings))
         self._parameters.static |= {other for other, own in self.op.OTHER_NAMES.items() if own in settings}
         self._meanings = frozenset([name for name, meaning in self.op.OTHER_NAMES.items() if callable(meaning)])
-        self._on_gpu = DeviceCalls()
         self._takes_several = any(operand.arity == "variadic" for operand in self.op.SIGNATURE.operands)
 
     @shows_user_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run at once, on arrays; in a trace, join it. The result is written to `out`, where there is that argument."""
+        current: Any = registry.find_function(self.__name__)
+        if current is not self._function and getattr(getattr(current, "op", None), "name", None) == self.op.name:
+            self._follow(current)  # the op was defined again since this was asked for
         try:
             return self._called(args, kwargs)
         except MeantOtherwise as other:

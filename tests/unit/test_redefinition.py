@@ -97,7 +97,12 @@ def test_ops_see_the_new_definition_of_those_that_they_call() -> None:
 
 
 def test_compiled_functions_see_the_new_definition(capsys: pytest.CaptureFixture[str]) -> None:
+    define_scaled(1.0)
     functions = [tenon.jit(lambda x: tenon.scaled(x)), tenon.jit(lambda x: tenon.scaled(x), dynamic={"x": ("n",)})]
+    functions += [
+        tenon.scaled,
+        tenon.jit(tenon.scaled),
+    ]  # as `from tenon import scaled` has it
     for factor in (2.0, 3.0, 4.0):
         define_scaled(factor)
         for _ in range(3):  # later calls are native ones
