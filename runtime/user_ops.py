@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from tenon.runtime.reads.libraries import is_library
+
 
 def import_ops(source: str | Path) -> ModuleType:
     """The module that `source` is, the path of a Python file or package, or a dotted name; its ops are registered.
@@ -72,7 +74,9 @@ def _import_in(folder: Path, name: str) -> ModuleType:
 
 
 def _import_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    # A file may be called as a module that others import.
+    name = f"{path.stem}_ops" if is_library(path.stem) else path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

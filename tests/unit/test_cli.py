@@ -376,7 +376,7 @@ func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
 
 
 def test_commands_import_ops_of_the_user(tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(OWN_OP)
+    (tmp_path / "types.py").write_text(OWN_OP)  # called as a module of Python's own
     (tmp_path / "own.mlir").write_text(OWN_IR)
     scripts = Path(sys.executable).parent
 
@@ -385,9 +385,9 @@ def test_commands_import_ops_of_the_user(tmp_path: Path) -> None:
             [scripts / words[0], *words[1:]], cwd=tmp_path, capture_output=True, text=True, check=False
         )
 
-    done = command("tenon", "--ops", "own.py", "run", "own.mlir", "--args", "iota:3xf32")
+    done = command("tenon", "--ops", "types.py", "run", "own.mlir", "--args", "iota:3xf32")
     assert (done.returncode, done.stdout) == (0, "result 0: float32[3]\n[0. 2. 4.]\n")
-    done = command("tenon-opt", "--ops", "own.py", "own.mlir", "-p", "convert-tensor-to-structured")
+    done = command("tenon-opt", "--ops", "types.py", "own.mlir", "-p", "convert-tensor-to-structured")
     assert done.returncode == 0
     assert "arith.addf" in done.stdout
     missing = command("tenon", "--ops", "none.py", "ops")
