@@ -35,6 +35,7 @@ from xdsl.utils.exceptions import (
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from tenon.dialects.support.suggestion import did_you_mean
+from tenon.dialects.support.user_traceback import hide_own_frames
 from tenon.dialects.universe import UPSTREAM
 from tenon.dialects.upstream.module_parser import ModuleParser
 from tenon.dialects.upstream.xdsl_corrections import correct_xdsl
@@ -150,6 +151,10 @@ class TenonOptMain(xDSLOptMain):
         """`-` is standard input, as it is for the other commands, and those of MLIR."""
         if self.args.input_file == "-":
             self.args.input_file = None
+        if self.args.input_file is None and sys.stdin is None:
+            raise ValueError("standard input is closed")
+        if self.args.output_file in (None, "-") and sys.stdout is None:
+            raise ValueError("standard output is closed")
 
     def setup_pipeline(self) -> None:
         self._name_standard_input()
@@ -206,12 +211,15 @@ class TenonOptMain(xDSLOptMain):
         self.verification = Verification()
         with self._timed("verify"):
             self._verify(module)
+        failed = None
         try:
             self.apply_passes(module)
         except PassFailure as failure:
-            if self.args.verify_diagnostics and isinstance(failure.error, DiagnosticException):
-                raise failure.error from None
-            raise self._report(failure, source, extension) from failure.error
+            failed = failure
+        if failed is not None:  # not as something that happened while the first failure was handled
+            if self.args.verify_diagnostics and isinstance(failed.error, DiagnosticException):
+                raise failed.error from None
+            raise self._report(failed, source, extension) from failed.error
         with self._timed("print"):
             return self.output_resulting_program(module)
 
@@ -225,9 +233,9 @@ class TenonOptMain(xDSLOptMain):
                 with self._timed("verify"):
                     self._verify_after(index, prog)
             if self.args.print_ir_after_all:
-                print(f"// -----// IR after {spec} //----- //\n{prog}\n", file=sys.stderr)
+                print(f"// -----// IR after {spec} //----- //\n{prog!s}\n", file=sys.stderr)
             if self.args.print_between_passes and index != last:
-                print(f"IR after {spec.name}:\n{prog}\n\n\n")
+                print(f"IR after {spec.name}:\n{prog!s}\n\n\n")
 
     def _apply(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
         try:
@@ -346,8 +354,8 @@ def _write_reproducer(
 
 def _render(error: BaseException) -> str:
     text = str(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        text = f"{error.filename}: {str(error.strerror).lower()}"
+    if isinstance(error, OSError) and error.strerror is not None:
+        text = error.strerror.lower() if error.filename is None else f"{error.filename}: {error.strerror.lower()}"
     return "\n".join([text, *getattr(error, "__notes__", ())])
 
 
@@ -359,6 +367,7 @@ def _print_failed_run(failed: FailedRun) -> None:
     if knobs.traceback == "full" or not isinstance(failed.cause, _REPORTED):
         from traceback import print_exception
 
+        hide_own_frames(failed.cause)
         print_exception(failed.cause)
     _complain("\n".join([str(failed), *getattr(failed.cause, "__notes__", ())]))
     print(f"tenon-opt: the ir before it is in {failed.reproducer}", file=sys.stderr)
@@ -374,6 +383,8 @@ def main(args: Sequence[str] | None = None) -> int:
         _print_failed_run(failed)
     except BrokenPipeError:
         discard_output()
+    except KeyboardInterrupt:
+        return 130
     except (ParseError, DiagnosticException, UnregisteredConstructException, ArgSpecParseError) as error:
         _complain(_render(error))
     except (ValueError, OSError) as error:

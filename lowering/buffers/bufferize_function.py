@@ -55,6 +55,9 @@ class FunctionBufferizer:
         self._function = function
         self._kernels = kernels
         self._constants = constants
+        if len(function.body.blocks) != 1:
+            what = f"{len(function.body.blocks)} blocks" if function.body.blocks else "no body, and is no kernel"
+            raise PassFailedException(f"bufferize: @{function.sym_name.data} has {what}, where one block is needed")
         self._body = function.body.block
         self._last_at_top: Operation | None = None
         self._memrefs: dict[tuple[Storage, MemRefType[Attribute]], SSAValue] = {}

@@ -142,6 +142,15 @@ def test_reads_standard_input(
     assert "arith.muli" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("stream", "name"), [("sys.stdin", "input"), ("sys.stdout", "output")])
+def test_closed_streams(
+    stream: str, name: str, valid: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stream, None)
+    assert main(["-" if name == "input" else valid]) == 1
+    assert capsys.readouterr().err == f"tenon-opt: error: standard {name} is closed\n"
+
+
 PASS_OF_A_USER = """
 from dataclasses import dataclass
 from xdsl.passes import ModulePass
@@ -323,6 +332,8 @@ class TestFailingPass:
     ) -> None:
         self.failure(valid, "test-crash", tmp_path)
         errors = capsys.readouterr().err
+        assert errors.startswith("Traceback")
+        assert errors.count("raise ") == 1
         assert 'raise KeyError("lost")' in errors
         assert "tenon-opt: error: pass 'test-crash' failed: KeyError: 'lost'\n" in errors
 
@@ -354,7 +365,7 @@ class TestReports:
     def test_ir_after_every_pass(self, valid: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert main([valid, "-p", "test-rename,test-rename", "--print-ir-after-all"]) == 0
         first, second = capsys.readouterr().err.split("// -----// IR after test-rename //----- //\n")[1:]
-        assert "@f_renamed(" in first
+        assert first.startswith("builtin.module {\n  func.func @f_renamed(")
         assert "@f_renamed_renamed(" in second
 
     @pytest.mark.parametrize("option", ["--timing", "--time-passes"])
