@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.types.size import Size
 
@@ -60,9 +62,9 @@ def masked(tap: Tap, size: int) -> Tap:
     return tap._replace(inside=ops.logical_and(tap.place >= 0.0, tap.place <= extent_of(size, tap.place) - 1.0))
 
 
-def _index(tap: Tap, size: int) -> Value:
+def _index(tap: Tap, size: int, dtype: str) -> Value:
     """Where the tap is, or the element of the image that is nearest to it."""
-    return ops.cast(clipped(tap.place, extent_of(size, tap.place) - 1.0), dtype="i64")
+    return ops.cast(clipped(tap.place, extent_of(size, tap.place) - 1.0), dtype=dtype)
 
 
 def _weight(tap: Tap) -> Value | None:
@@ -78,9 +80,12 @@ def combined(x: Value, images: Value, axes: Sequence[Sequence[Tap]], image: Sequ
     `images` (b, 1) says which of the n images each row of places is about. Products of weights and elements are added
     up, or (`how` is "maximum") the largest of them is taken.
     """
-    places: list[tuple[Value, Value | None]] = [(images, None)]
+    # Twice as many numbers of 32 bits are computed, and written, at a time.
+    lines = x.shape[0]
+    dtype = "i32" if type(lines) is int and lines <= np.iinfo(np.int32).max else "i64"
+    places: list[tuple[Value, Value | None]] = [(ops.cast(images, dtype=dtype), None)]
     for taps, size in zip(axes, image, strict=True):
-        along = [(_index(tap, size), _weight(tap)) for tap in taps]
+        along = [(_index(tap, size, dtype), _weight(tap)) for tap in taps]
         places = [
             (index * size + own, scale if weight is None else weight if scale is None else scale * weight)
             for index, scale in places
