@@ -119,7 +119,7 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
 
     Raises `ValueError` naming the parameter, what it takes and what was given.
     """
-    from xdsl.dialects.builtin import IndexType, ShapedType, UnrankedTensorType
+    from xdsl.dialects.builtin import IndexType, MemRefType, ShapedType, UnrankedTensorType
 
     from tenon.dialects.definition.signedness import external_elements
     from tenon.dialects.support.frozen_arguments import prepare_function
@@ -137,6 +137,11 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
     for name, type_ in zip(names, types, strict=False):
         if not isinstance(type_, ShapedType | UnrankedTensorType):
             raise ValueError(f"argument {name} of @main is {type_}, expected a tensor, or a memref behind bufferize")
+        if isinstance(type_, MemRefType) and not takes_buffers(module):
+            raise ValueError(
+                f"argument {name} of @main is {type_}, and which arguments are inputs and which outputs is said "
+                "nowhere: the attributes num_inputs and num_outputs of @main do (docs/ir-stages.md)"
+            )
     if len(given) != len(types):
         raise ValueError(f"@main takes {len(types)} arguments ({', '.join(map(str, types))}), got {len(given)}")
     external = external_elements(main)

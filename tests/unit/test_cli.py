@@ -213,6 +213,10 @@ def test_errors_of_the_file(before: str, after: str, message: str) -> None:
             "func.func @main(%x: f32) -> f32 {\n  func.return %x : f32\n}",
             "argument x of @main is f32, expected a tensor",
         ),
+        (
+            "func.func @main(%x: memref<2xf32>) {\n  func.return\n}",
+            "argument x of @main is memref<2xf32>, and which arguments are inputs and which outputs is said nowhere",
+        ),
     ],
 )
 def test_functions_that_cannot_be_run(text: str, message: str) -> None:
