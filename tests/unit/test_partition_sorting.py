@@ -129,6 +129,7 @@ def test_rows_at_the_end_of_memory(dtype: Any) -> None:
             np.testing.assert_array_equal(tenon.jit(tenon.sort)(x), np.sort(x))
 
 
+@packs
 def test_halving_the_range_where_pivots_are_bad(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "_MOST_ROWS", 16)  # compiled in a third of the time
     for module in (keys, parts):
