@@ -213,6 +213,13 @@ def test_gradients_are_those_of_pytorch(name: str) -> None:
         np.testing.assert_allclose(own.grad.numpy(), gradient, rtol=1e-9, atol=1e-10 * scale)
 
 
+def test_triangles_of_qr_are_not_factorized_for_its_gradient() -> None:
+    slope = tenon.jit(tenon.grad(lambda x: linalg.qr(x).R.sum()))
+    code = str(slope.trace(TALL[0]).lower().module)
+    assert "lapack_solve_triangle_f64" in code
+    assert "lapack_solve_f64" not in code
+
+
 def test_examples_that_share_a_matrix_are_columns_of_one_system() -> None:
     right = RANDOM.normal(size=(6, 4, 2))
     batched = tenon.jit(tenon.vmap(tenon.solve, in_axes=(None, 0)))

@@ -68,4 +68,4 @@ def _gradient(to_q: Value, to_r: Value, q: Value, r: Value) -> Value:
     inner = ops.matmul(r, transposed(to_r)) - ops.matmul(transposed(to_q), q)
     mirrored = ops.tril(inner) + transposed(ops.tril(inner, k=-1))
     outer = to_q + ops.matmul(q, mirrored)
-    return transposed(ops.solve(r, transposed(outer)))
+    return transposed(ops.solve_triangular(r, transposed(outer), upper=True))
