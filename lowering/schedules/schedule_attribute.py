@@ -256,12 +256,14 @@ def _check_blocks(statement: Statement, schedule: Schedule) -> None:
         raise ValueError(f"schedule: jam_block is {schedule.jam_block}, no multiple of jam_count {schedule.jam_count}")
     if schedule.block is not None and schedule.block < 1:
         raise ValueError(f"schedule: block is {schedule.block}, not at least 1")
-    inner = reductions if schedule.packed and schedule.block is None else reductions[1:]
-    for loop in inner:
+    inner = set(reductions if schedule.packed and schedule.block is None else reductions[1:])
+    if schedule.dot is not None or schedule.rest is not None:
+        inner |= {*reductions, *schedule.packed.values()}
+    for loop in sorted(inner):
         if isinstance(statement.extents[loop], Size):
             raise ValueError(
-                f"schedule: loop {loop} has {statement.extents[loop]} iterations, and panels that are not cut along it "
-                "need a number"
+                f"schedule: loop {loop} has {statement.extents[loop]} iterations, and panels of groups, of what fills "
+                "no vector, or that are not cut along it need a number"
             )
     if isinstance(jammed, Size) and schedule.pack_jam is not None and schedule.jam_block is None:
         raise ValueError(f"schedule: pack_jam needs jam_block, as loop {schedule.jam} has {jammed} iterations")

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from random_numbers import generator
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 import tenon
+from tenon.lowering.kernels.statement import read_kernel
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
+from tenon.lowering.schedules.schedule_attribute import Schedule, check_schedule
 from tenon.passes.named_shapes import bind_sizes
 from tenon.passes.transform.name_sizes import name_sizes
 from tenon.runtime.executable_interpreted import InterpretedExecutable
@@ -496,6 +499,22 @@ def network_stages() -> list[tuple[str, ModuleOp]]:
         found.append((stage.name, module.clone()))
         run_passes(new_context(), module, stage.passes)
     return [*found, ("expanded", module)]
+
+
+def test_panels_of_sizes_that_only_the_launch_tells_are_cut() -> None:
+    n, k = tenon.dim("n"), tenon.dim("k")
+    module = tenon.jit(lambda x, y: x @ y).trace(tenon.ShapeDtype((n, k)), tenon.ShapeDtype((k, 64))).module.clone()
+    run_passes(new_context(), module, [name for stage in stages(LoweringOptions())[:3] for name in stage.passes])
+    kernel = next(op for op in module.ops if isinstance(op, func.FuncOp) and "kernel" in op.attributes)
+    (statement,) = read_kernel(kernel).statements
+    tile = Schedule(vector=1, width=4, jam=0, jam_count=4)
+    check_schedule(statement, replace(tile, pack=1, block=64, pack_jam=0, jam_block=8))
+    with pytest.raises(ValueError, match="loop 2 has k iterations, and panels of groups"):
+        check_schedule(statement, replace(tile, pack=1))
+    with pytest.raises(ValueError, match="pack_jam needs jam_block, as loop 0 has n iterations"):
+        check_schedule(statement, replace(tile, pack_jam=0, block=64))
+    with pytest.raises(ValueError, match="loop 0 has n iterations, and panels of groups"):
+        check_schedule(statement, replace(tile, pack=1, block=64, pack_jam=0, jam_block=8, rest=2))
 
 
 @pytest.mark.parametrize(
