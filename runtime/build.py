@@ -114,10 +114,13 @@ def _opaque(buffered: ModuleOp) -> list[Explained]:
 
 
 def _counted(buffered: ModuleOp) -> dict[str, Row]:
-    """How often the kernels of a module are called, and what they move and compute each time."""
+    """How often the kernels of a module are called, and what they move and compute each time; nothing where only the
+    launch tells sizes."""
     from tenon.lowering.kernels.bytes_moved import bytes_moved
     from tenon.lowering.kernels.operations import operations_of
 
+    if Interface.of(buffered).sizes:
+        return {}
     operations = operations_of(buffered.clone())
     return {
         moved.kernel: {

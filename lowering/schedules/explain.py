@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp
 
+from tenon.dialects.types.size import estimates
 from tenon.lowering.explanation import Explained, Option, Row
 from tenon.lowering.kernels.intermediates import read_without_padding
 from tenon.lowering.kernels.shared_loops import shared_loops
 from tenon.lowering.kernels.statement import Kernel, kernels_of
+from tenon.lowering.schedules.few_rows import numbers_of
 from tenon.lowering.schedules.packing import column_operands
 from tenon.lowering.schedules.schedule import best_of, decision_for, prepare_kernel, schedule_kernel, ways
 from tenon.lowering.schedules.tile import lanes_along
@@ -24,7 +26,11 @@ OF_KERNELS = ("strips", "sum_block")
 def explain(module: ModuleOp, machine: Machine, tuned: Mapping[str, Decision]) -> list[Explained]:
     """What there is for all kernels of a buffered module, of which those that are `tuned` follow a record; it stays as
     it is."""
-    return [_explained(function, machine, tuned) for function in kernels_of(module.clone())]
+    found: list[Explained] = []
+    for function in kernels_of(module.clone()):
+        with estimates(numbers := numbers_of(function)):
+            found.append(_explained(function, machine, {} if numbers else tuned))
+    return found
 
 
 def _explained(function: func.FuncOp, machine: Machine, tuned: Mapping[str, Decision]) -> Explained:

@@ -78,6 +78,13 @@ def _rows_of(statement: Statement) -> Any:
     return rows if isinstance(rows, Size) and rows.evaluate(lambda _: 1) < LEAST else None
 
 
+def numbers_of(function: func.FuncOp) -> dict[str, int]:
+    """What sizes are taken for in a kernel for few rows; nothing in others."""
+    few = function.attributes.get(ATTRIBUTE)
+    entries = few.data.items() if isinstance(few, DictionaryAttr) else ()
+    return {name: number.value.data for name, number in entries if isinstance(number, IntegerAttr)}
+
+
 def _few(rows: Size) -> DictionaryAttr:
     """A number for each name in `rows`, of which they are few then."""
     number = max(n for n in range(1, FEW + 1) if n == 1 or rows.evaluate(lambda _, n=n: n) <= FEW)

@@ -24,7 +24,7 @@ from itertools import repeat
 from pathlib import Path
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from tenon.dialects.types.size import estimate, estimates
@@ -35,7 +35,7 @@ from tenon.lowering.kernels.intermediates import intermediates_fit, read_without
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction, shared_loops
 from tenon.lowering.kernels.statement import Kernel, Statement, read_kernel
 from tenon.lowering.kernels.turn_rows import copy_across, turn_rows
-from tenon.lowering.schedules.few_rows import ATTRIBUTE
+from tenon.lowering.schedules.few_rows import numbers_of
 from tenon.lowering.schedules.packing import with_near_windows, with_next_rows, with_panels
 from tenon.lowering.schedules.rest import with_rest
 from tenon.lowering.schedules.row_values import decide_row_values
@@ -73,10 +73,9 @@ class SchedulePass(FunctionPass):
         tuned = record.of(self.processor) or {}
 
         def schedule(function: func.FuncOp) -> None:
-            few = function.attributes.get(ATTRIBUTE)
-            numbers = few.data if isinstance(few, DictionaryAttr) else {}
+            numbers = numbers_of(function)
             try:
-                with estimates({name: n.value.data for name, n in numbers.items() if isinstance(n, IntegerAttr)}):
+                with estimates(numbers):
                     schedule_kernel(function, machine, {} if numbers else tuned, collapse=self.collapse)
             except ValueError as error:
                 raise ValueError(f"kernel @{function.sym_name.data}: {error}") from error

@@ -69,9 +69,12 @@ def test_chosen_steps_are_those_of_the_pass(name: str, monkeypatch: pytest.Monke
         assert all(option.obstacle for option in before), "an earlier decider could have been chosen"
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+ROWS = tenon.ShapeDtype((tenon.dim("n"), 256), np.dtype(np.float32))
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, "few rows and many"])
 def test_chosen_schedules_are_those_of_the_pass(name: str) -> None:
-    module = traced(*PROGRAMS[name])
+    module = traced(*PROGRAMS.get(name, (lambda a, b: tenon.relu(a @ b), ROWS, B)))
     for explained, kernel in zip(
         build.explain(module, "cpu").kernels, kernels_of(scheduled(module, "cpu")), strict=True
     ):
