@@ -58,7 +58,20 @@ class SettingKind:
 def _integer(value: object) -> Attribute:
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{value!r} is not an integer")
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"{value} is no integer of 64 bits")
     return IntegerAttr(int(value), i64)
+
+
+def _text(parser: Parser) -> str:
+    text = _optional_text(parser)
+    return parser.parse_str_literal() if text is None else text
+
+
+def _optional_text(parser: Parser) -> str | None:
+    """A text in quotes, if there is one; what is no ASCII is printed as bytes."""
+    given = parser.parse_optional_bytes_literal()
+    return parser.parse_optional_str_literal() if given is None else given.decode()
 
 
 def _float(value: object) -> Attribute:
@@ -179,7 +192,7 @@ def _print_sizes_or_name(printer: Printer, attr: Any) -> None:
 
 
 def _parse_sizes_or_name(parser: Parser) -> Attribute:
-    name = parser.parse_optional_str_literal()
+    name = _optional_text(parser)
     return _parse_integers(parser) if name is None else StringAttr(name)
 
 
@@ -224,7 +237,7 @@ _NAMED: dict[object, SettingKind] = {
         _string,
         lambda attr: attr.data,
         _print_attribute,
-        lambda parser: StringAttr(parser.parse_str_literal()),
+        lambda parser: StringAttr(_text(parser)),
     ),
     tuple: SettingKind(
         "tuple[int, ...]",

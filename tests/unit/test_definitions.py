@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.ir.affine import AffineExpr
+from xdsl.parser import Parser
 
 import tenon
 from tenon import (
@@ -29,6 +30,7 @@ from tenon import (
     tensor_op,
     tensor_type,
 )
+from tenon.runtime.lower import new_context
 
 X = np.arange(6.0).reshape(2, 3)
 
@@ -69,6 +71,10 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "out": (lambda: tensor_op(unary("made.a", out=setting(int))), "'out' cannot be declared, as it is the argument"),
     "no_op_yet": (lambda: unary("made.a").apply(X), "^MadeOp is no op yet: write @tensor_op above its class$"),
     "choice": (lambda: setting(str, default="c", choices=("a",)), "^setting: the default 'c' is not one of 'a'$"),
+    "integer": (
+        lambda: tensor_op(unary("made.g", k=setting(int))).apply(X, k=1 << 63),
+        "^made.g: setting 'k': 9223372036854775808 is no integer of 64 bits$",
+    ),
     "target": (lambda: Kernel(*given("mine", "lvm", str)), "^kernel 'mine': target is 'lvm', not one of llvm, cuda$"),
     "updates": (
         lambda: moving(
@@ -175,3 +181,11 @@ def test_text_of_kernels_may_be_written_in_any_lines(body: str) -> None:
     x = np.array([3.0])
     np.testing.assert_array_equal(one(x), x)
     np.testing.assert_array_equal(tenon.jit(lambda x: one(x + 1) * 2)(x), [8.0])
+
+
+def test_texts_of_any_letters_read_back() -> None:
+    named = tensor_op(unary("made.named_by", by=setting(str), at=setting("padding", default=0))).apply
+    text = str(tenon.jit(lambda x: named(x, by='größe "💥"\n\\', at="ö")).trace(X))
+    (op,) = [op for op in Parser(new_context(), text).parse_module().walk() if op.name == "made.named_by"]
+    assert isinstance(op, tenon.TensorOp)
+    assert op.settings == {"by": 'größe "💥"\n\\', "at": "ö"}
