@@ -112,6 +112,10 @@ def _sum_over_steps(value: Value) -> Value:
     """The sum along the first axis, by the sum that `value` is, or by the contraction, if all its operands have the
     steps."""
     op = value.ssa.owner
+    if isinstance(op, AddOp) and value.ssa.first_use is None and _adds_contractions(value.ssa):
+        terms = [Value(operand) for operand in op.operands]
+        Rewriter.erase_op(op)
+        return ops.add(*map(_sum_over_steps, terms))
     if isinstance(op, SumOp) and value.ssa.first_use is None and not op.settings["keepdims"]:
         summed = Value(op.operands[0])
         axes = normalize_axes(op.settings["axis"], len(summed.shape))
@@ -129,6 +133,14 @@ def _sum_over_steps(value: Value) -> Value:
                 shape=structure.result_shape[1:],
             )
     return ops.sum(value, axis=0)
+
+
+def _adds_contractions(value: SSAValue) -> bool:
+    """Whether `value` is a sum of values of its type, one of which is a contraction that nothing else reads."""
+    op = value.owner
+    if not isinstance(op, AddOp):
+        return isinstance(op, ContractionOp) and value.has_one_use()
+    return all(v.type == value.type for v in op.operands) and any(map(_adds_contractions, op.operands))
 
 
 class _PartsBehind:
@@ -175,7 +187,8 @@ class _PartsBehind:
         return op in self._late or op in self.addends or (op is self._block.last_op and use.index >= self._count)
 
     def _choose_from(self, start: Operation) -> None:
-        """Choose `start` and all that needs it, if the rule says so."""
+        """Choose `start` and all that needs it, if the rule says so, by itself or with what else only these need: a
+        weight that a step uses twice has a gradient of two terms."""
         part: set[Operation] = set()
         pending = [start]
         while pending:
@@ -183,6 +196,16 @@ class _PartsBehind:
             if op not in part and op is not self._block.last_op:
                 part.add(op)
                 pending += [use.operation for result in op.results for use in result.uses if op not in self.addends]
+        if not self._choose(part):
+            alone = set(part)
+            for op in self._late:
+                if all(use.operation in part for result in op.results for use in result.uses):
+                    part.add(op)
+            if part != alone:
+                self._choose(part)
+
+    def _choose(self, part: set[Operation]) -> bool:
+        """Choose `part`, if the rule says so; whether it does."""
         saved = [self.addends[op] for op in part if op in self.addends]
         contractions = [op for op in part if isinstance(op, ContractionOp)]
         saved += [v for op in contractions for v in op.operands if not self._is_inside(v)]
@@ -191,6 +214,8 @@ class _PartsBehind:
         more = self._stacked()
         if total_bytes(more) > most or not fits(self._scan, more):
             self.chosen = before
+            return False
+        return True
 
     def _stacked(self) -> list[SSAValue]:
         """What is stacked for what is chosen, beyond what is anyway."""

@@ -112,3 +112,24 @@ func.func @what_is_needed_stays(%x: tensor<8xf32>, %i: tensor<f32>, %j: tensor<f
 // CHECK-NEXT:      tenon.yield [[L]]
 // CHECK-NEXT:    }
 // CHECK-NEXT:    func.return [[A]], %x
+
+// -----
+
+// A step reads the weight twice, so that its gradient has two terms: both are contractions of all steps behind the loop.
+func.func @weights_used_twice(%x: tensor<8x2x16xf32>, %y: tensor<8x2x16xf32>, %h: tensor<2x16xf32>, %g: tensor<16x16xf32>) -> (tensor<2x16xf32>, tensor<16x16xf32>) {
+  %r, %s = tenon.scan init(%h, %g : tensor<2x16xf32>, tensor<16x16xf32>) slices(%x, %y : tensor<8x2x16xf32>, tensor<8x2x16xf32>) length 8 -> (tensor<2x16xf32>, tensor<16x16xf32>) {
+  ^bb0(%a: tensor<2x16xf32>, %b: tensor<16x16xf32>, %c: tensor<2x16xf32>, %d: tensor<2x16xf32>):
+    %e = tenon.multiply %a, %c : tensor<2x16xf32>, tensor<2x16xf32> -> tensor<2x16xf32>
+    %f = tenon.contract [%e, %c] {maps = [affine_map<(i, j, k) -> (k, i)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>], extents = [16, 16, 2], shape = [16, 16]} : [tensor<2x16xf32>, tensor<2x16xf32>] -> tensor<16x16xf32>
+    %i = tenon.contract [%e, %d] {maps = [affine_map<(i, j, k) -> (k, i)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>], extents = [16, 16, 2], shape = [16, 16]} : [tensor<2x16xf32>, tensor<2x16xf32>] -> tensor<16x16xf32>
+    %j = tenon.add %f, %i : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+    %k = tenon.add %b, %j : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+    tenon.yield %e, %k : tensor<2x16xf32>, tensor<16x16xf32>
+  }
+  func.return %r, %s : tensor<2x16xf32>, tensor<16x16xf32>
+}
+// CHECK-LABEL: @weights_used_twice
+// CHECK-NEXT:    tenon.scan init(%h : tensor<2x16xf32>) slices(%x : tensor<8x2x16xf32>) length 8
+// CHECK-NOT:       tenon.contract
+// CHECK:           tenon.yield
+// CHECK-COUNT-2: tenon.contract [{{.*}} extents = [{{.*}}8{{.*}}], shape = [16, 16]}
