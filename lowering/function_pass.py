@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.support.location import position_of
+from tenon.dialects.types.size_values import NAMES, sizes_in
 from tenon.dialects.upstream.walking import all_ops
 
 Change: TypeAlias = Callable[[FuncOp], None]
@@ -42,6 +43,17 @@ class FunctionPass(ModulePass):
             if self.takes(function):
                 require_buffers(function, self.name)
                 change(function)
+
+
+class SizesPass(ModulePass):
+    """A pass that changes only what has sizes that the launch tells."""
+
+    @staticmethod
+    def concerns(module: ModuleOp) -> bool:
+        """Whether there are any in `module`, at any stage."""
+        functions = [function for function in module.ops if isinstance(function, FuncOp)]
+        sizes = [size for function in functions for type_ in function.function_type.inputs for size in sizes_in(type_)]
+        return bool(sizes) or any(NAMES in function.attributes for function in functions)
 
 
 def require_buffers(function: FuncOp, pass_name: str) -> None:

@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.families.control_flow import ControlFlowOp
-from tenon.lowering.function_pass import Change, FunctionPass
+from tenon.lowering.function_pass import Change, FunctionPass, SizesPass
 from tenon.lowering.options import LoweringOptions
 from tenon.passes.machine import GENERIC, Gpu, Machine
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
@@ -274,7 +274,10 @@ def lower_by_function(
     """Take `module` through passes of `lower`; then, as the result is asked for them, take its functions
     one by one through those at the end that work on functions. The module is what `lower` gives when all were."""
     texts = [text for stage in _stages_from(module, options) for text in stage.passes]
-    passes = [_made(text) for text in texts]
+    made = {text: _made(text) for text in texts}
+    # What changes nothing anyway is no reason for functions to wait for each other.
+    texts = [text for text in texts if not isinstance(pass_ := made[text], SizesPass) or pass_.concerns(module)]
+    passes = [made[text] for text in texts]
     together = max([0, *[number for number, pass_ in enumerate(passes, 1) if not _is_lazy(pass_, verify=verify)]])
     run_passes(ctx, module, texts[:together], verify=verify)
     changes = [(pass_, pass_.change(module)) for pass_ in passes[together:] if isinstance(pass_, FunctionPass)]

@@ -20,10 +20,10 @@ from xdsl.context import Context
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Block, Region
-from xdsl.passes import ModulePass
 
 from tenon.dialects.types.size import Size
-from tenon.dialects.types.size_values import SizeValues
+from tenon.dialects.types.size_values import NAMES, SizeValues
+from tenon.lowering.function_pass import SizesPass
 from tenon.lowering.kernels.shared_loops import is_contraction
 from tenon.lowering.kernels.statement import LoopKind, Statement, read_kernel
 
@@ -35,7 +35,7 @@ ATTRIBUTE = "few"
 
 
 @dataclass(frozen=True)
-class FewRowsPass(ModulePass):
+class FewRowsPass(SizesPass):
     """Give kernels of products a copy for few rows, where the launch tells how many there are."""
 
     name = "few-rows"
@@ -60,7 +60,7 @@ class FewRowsPass(ModulePass):
 
 def _rows(function: func.FuncOp) -> Size | None:
     """How many rows the products of a kernel have, where only the launch tells; the fewest, of several products."""
-    names = function.attributes.get("sizes")
+    names = function.attributes.get(NAMES)
     found = [rows for s in read_kernel(function).statements if isinstance(rows := _rows_of(s), Size)] if names else []
     return min(found, key=lambda rows: rows.evaluate(lambda _: 1), default=None)
 
