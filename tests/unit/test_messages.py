@@ -43,6 +43,7 @@ MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: sgd_of(1).load_state_dict({"state": []}), ValueError, "SGD: the state lacks param_groups; it has state"),
     (lambda: optim.GradScaler().load_state_dict({"scale": 1.0}), ValueError, "GradScaler: the state lacks count"),
     (lambda: nn.set_rng_state(3), TypeError, "set_rng_state: the state is a int where a dict is needed"),
+    (lambda: tenon.select([X > 0, X > 1], [X, X], 0.0), TypeError, "condition and x are lists of arrays; write where("),
     (lambda: tenon.sofmax(X), AttributeError, "no op 'sofmax', did you mean 'softmax'"),
     (lambda: tenon.packbits, AttributeError, "no op 'packbits', which NumPy has"),
     (lambda: tenon.jit(lambda x: x.sofmax())(X), AttributeError, "op 'sofmax', did you mean 'softmax'"),

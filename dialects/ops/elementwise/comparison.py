@@ -381,4 +381,13 @@ class SelectOp(PrimitiveOp):
                 f"{cls.name}: there is a condition alone; write condition.nonzero() for where it is true",
                 lambda: ops.nonzero(args[0]),
             )
+        if all(isinstance(part, list | tuple) and _has_arrays(part) for part in args[:2]) and len(args) > 1:
+            raise TypeError(
+                f"{cls.name}: condition and x are lists of arrays; write where(condition, x, where(...)) for the first "
+                "that is true, as numpy.select has it, or stack the arrays"
+            )
         return super().bind(args, kwargs)
+
+
+def _has_arrays(parts: list[Any] | tuple[Any, ...]) -> bool:
+    return any(getattr(part, "shape", ()) for part in parts)
