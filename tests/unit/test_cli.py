@@ -341,7 +341,7 @@ def test_ops_lists_the_registry() -> None:
 def test_ops_documents_one() -> None:
     result = tenon_cli("ops", "tenon.softmax")
     assert result.output.startswith("tenon.softmax(x, axis=-1)  (CompositeOp)\n\n")
-    assert error("ops", "nothing") == "there is no op or function named 'nothing'"
+    assert error("ops", "xyzzy") == "there is no op or function named 'xyzzy'"
 
 
 def test_output_that_nobody_reads_is_no_error() -> None:
