@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -267,6 +267,25 @@ class Value:
         pair = f"{{ {kind.text}, i1 }} {self.code.made(kind, text).name}"
         return self.code.made(kind, f"extractvalue {pair}, 0"), self.code.made(I1, f"extractvalue {pair}, 1")
 
+    # --- vectors
+
+    def load_vector(self, kind: Type) -> Value:
+        """The vector of this type that begins there, at any multiple of its elements' size."""
+        return self.code.made(kind, f"load {kind.text}, ptr {self.read()}, align {self._element.size}")
+
+    def store_vector(self, value: Value) -> None:
+        """Put a vector there, as `load_vector` reads it."""
+        self.code.emit(f"store {value.kind.text} {value.read()}, ptr {self.read()}, align {self._element.size}")
+
+    def shuffled(self, places: Sequence[int], other: Value | None = None) -> Value:
+        """Of a vector as many lanes, from these places; those of `other` are counted behind its own."""
+        kind, chosen = self.kind, ", ".join([f"i32 {place}" for place in places])
+        second = "poison" if other is None else other.read()
+        text = f"shufflevector {kind.text} {self.read()}, {kind.text} {second}, <{len(places)} x i32> <{chosen}>"
+        return self.code.made(kind, text)
+
+    # --- functions
+
     def __call__(self, *arguments: Operand) -> Value:
         """Call the function that lies there."""
         if not isinstance(self.kind.to, Signature):
@@ -290,6 +309,20 @@ class Local(Value):
     def set(self, value: Operand) -> None:
         """Assign to it."""
         self.address.store(value)
+
+
+def transposed(rows: Sequence[Value]) -> list[Value]:
+    """The columns of a matrix of as many rows as their vectors have lanes, in steps that exchange single elements of
+    two rows, then pairs, ..."""
+    result, step, count = list(rows), 1, len(rows)
+    while step < count:
+        low = [i - step + count if i & step else i for i in range(count)]
+        high = [i + count if i & step else i + step for i in range(count)]
+        for i in [i for i in range(count) if not i & step]:
+            one, other = result[i], result[i + step]
+            result[i], result[i + step] = one.shuffled(low, other), one.shuffled(high, other)
+        step *= 2
+    return result
 
 
 @dataclass(frozen=True)

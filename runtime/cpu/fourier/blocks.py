@@ -16,7 +16,7 @@ from tenon.dialects.ops.contract.fourier_plan import HALF, INVERSE, INVERSE_HALF
 from tenon.runtime.cpu.fourier.butterflies import Complex
 from tenon.runtime.cpu.fourier.columns import Columns
 from tenon.runtime.cpu.ir_types import I1, I64, PTR, VOID, Struct, pointer
-from tenon.runtime.cpu.ir_values import Function, Operand, Value
+from tenon.runtime.cpu.ir_values import Function, Operand, Value, transposed
 from tenon.runtime.cpu.thread_pool import PARALLEL_FOR
 
 TASKS = 64
@@ -130,8 +130,8 @@ class Blocks(Columns):
                 place, found = (row * context.found + k) * columns, result(k)
                 with self.if_(mode == INVERSE_HALF):
                     even = y.at(place * 2 + column)
-                    self.store(even, found[0])
-                    self.store(even.at(columns), found[1])
+                    even.store_vector(found[0])
+                    even.at(columns).store_vector(found[1])
                 with self.else_():
                     self.store_pairs(y.at((place + column) * 2), found)
 
@@ -150,18 +150,18 @@ class Blocks(Columns):
                 start = self._start(block, given)
                 with self.if_(mode == REAL):
                     rows = [self.load(x.at((row + i) * given + start)) for i in lanes]
-                    for i, turned in enumerate(self.turned(rows)):
+                    for i, turned in enumerate(transposed(rows)):
                         self._put(room, start + i, (turned, self.number(self.lanes, 0.0)))
                 with self.else_():
                     pairs = [self.pairs(x.at(((row + i) * given + start) * 2)) for i in lanes]
                     for part, place in enumerate((first, self.number(I64, 1) - first)):
-                        for i, turned in enumerate(self.turned([pair[part] for pair in pairs])):
+                        for i, turned in enumerate(transposed([pair[part] for pair in pairs])):
                             room[(start + i) * 2 + place] = turned
             result = self._results(context, self._lanes(context, room))
             with self.each(self._blocks(found)) as block:
                 start = self._start(block, found)
                 numbers = [result(start + i) for i in lanes]
-                real, imaginary = (self.turned([number[part] for number in numbers]) for part in range(2))
+                real, imaginary = (transposed([number[part] for number in numbers]) for part in range(2))
                 for i, pair in enumerate(zip(real, imaginary, strict=True)):
                     self.store_pairs(y.at(((row + i) * found + start) * 2), pair)
 

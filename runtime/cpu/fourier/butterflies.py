@@ -28,47 +28,25 @@ class Butterflies(Module):
 
     def load(self, place: Value) -> Value:
         """The vector at any multiple of its elements' size."""
-        return self.made(self.lanes, f"load {self.lanes.text}, ptr {place.read()}, align {self.element.size}")
-
-    def store(self, place: Value, value: Value) -> None:
-        """Put it at any multiple of its elements' size."""
-        self.emit(f"store {self.lanes.text} {value.read()}, ptr {place.read()}, align {self.element.size}")
-
-    def shuffled(self, one: Value, other: Value, places: Sequence[int]) -> Value:
-        """The lanes from these places; those of `other` are counted behind those of `one`."""
-        chosen, kind = ", ".join([f"i32 {place}" for place in places]), self.lanes.text
-        mask = f"<{len(places)} x i32> <{chosen}>"
-        return self.made(self.lanes, f"shufflevector {kind} {one.read()}, {kind} {other.read()}, {mask}")
+        return place.load_vector(self.lanes)
 
     def filled(self, number: Value) -> Value:
         """A vector of one number."""
         given = f"{self.lanes.text} poison, {self.element.text} {number.read()}"
         first = self.made(self.lanes, f"insertelement {given}, i64 0")
-        return self.shuffled(first, first, [0] * self.count)
+        return first.shuffled([0] * self.count)
 
     def pairs(self, place: Value) -> Complex:
         """Complex numbers that lie there as pairs."""
         one, other = self.load(place), self.load(place.at(self.count))
         even = range(0, 2 * self.count, 2)
-        return self.shuffled(one, other, even), self.shuffled(one, other, [i + 1 for i in even])
+        return one.shuffled(even, other), one.shuffled([i + 1 for i in even], other)
 
     def store_pairs(self, place: Value, x: Complex) -> None:
         """Put them there so."""
         low = [i // 2 + i % 2 * self.count for i in range(self.count)]
-        self.store(place, self.shuffled(*x, low))
-        self.store(place.at(self.count), self.shuffled(*x, [i + self.count // 2 for i in low]))
-
-    def turned(self, rows: Sequence[Value]) -> list[Value]:
-        """The columns of a matrix of as many rows as lanes, in steps that exchange halves, quarters, ..."""
-        result, step, lanes = list(rows), 1, range(self.count)
-        while step < self.count:
-            low = [i - step + self.count if i & step else i for i in lanes]
-            high = [i + self.count if i & step else i + step for i in lanes]
-            for i in [i for i in lanes if not i & step]:
-                one, other = result[i], result[i + step]
-                result[i], result[i + step] = self.shuffled(one, other, low), self.shuffled(one, other, high)
-            step *= 2
-        return result
+        place.store_vector(x[0].shuffled(low, x[1]))
+        place.at(self.count).store_vector(x[0].shuffled([i + self.count // 2 for i in low], x[1]))
 
     # --- complex numbers
 

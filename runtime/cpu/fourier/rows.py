@@ -19,7 +19,7 @@ from tenon.dialects.ops.contract.fourier_plan import HALF, INVERSE, INVERSE_HALF
 from tenon.runtime.cpu.fourier.blocks import LONG, TASKS, Blocks
 from tenon.runtime.cpu.fourier.butterflies import Complex
 from tenon.runtime.cpu.ir_types import I1, I64, PTR, VOID, Struct, Type, pointer
-from tenon.runtime.cpu.ir_values import Function, Operand, Value
+from tenon.runtime.cpu.ir_values import Function, Operand, Value, transposed
 from tenon.runtime.cpu.thread_pool import PARALLEL_FOR
 
 
@@ -66,8 +66,8 @@ class Transforms(Blocks):
                     place = k * n2 + column
                     root = self.load(roots.at(place)), self.load(roots.at(place + n))
                     real, imaginary = self.product((done[k * 2], done[k * 2 + 1]), root)
-                    self.store(planes.at(place), real)
-                    self.store(planes.at(place + n), imaginary)
+                    planes.at(place).store_vector(real)
+                    planes.at(place + n).store_vector(imaginary)
 
         kinds = {**self._row_kinds, "exchanged": I1, "is_real": I1}
         return self.function(VOID, "noinline", **kinds)(first)
@@ -83,7 +83,7 @@ class Transforms(Blocks):
                     with self.each(self._blocks(n2)) as inner:
                         column = self._start(inner, n2)
                         rows = [self.load(plane.at((row + i) * n2 + column)) for i in range(self.count)]
-                        for i, turned in enumerate(self.turned(rows)):
+                        for i, turned in enumerate(transposed(rows)):
                             room[(column + i) * 2 + part] = turned
                 other = room.at(self._most(n1, n2) * 2)
                 done = self._columns(room, other, n2, context.second, context.second_roots)
@@ -105,7 +105,7 @@ class Transforms(Blocks):
         """The numbers of `x`, which are pairs, from `k` on, and the conjugates of those from `n` - `k` on backwards."""
         there = self.pairs(x.at((n - k - (self.count - 1)) * 2))
         back = range(self.count - 1, -1, -1)
-        real, imaginary = (self.shuffled(part, part, back) for part in there)
+        real, imaginary = (part.shuffled(back) for part in there)
         return self.pairs(x.at(k * 2)), (real, self.times(imaginary, -1.0))
 
     def _roots_at(self, context: Value, k: Value) -> Complex:

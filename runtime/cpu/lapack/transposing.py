@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tenon.runtime.cpu.ir_types import I64, Type, pointer, vector
-from tenon.runtime.cpu.ir_values import Function, Value
+from tenon.runtime.cpu.ir_values import Function, Value, transposed
 from tenon.runtime.cpu.ir_writer import Module
 
 _SIZE = 8
@@ -20,7 +20,7 @@ def turning(code: Module, real: Type) -> Function:
     @code.function(target=matrix, source=matrix, rows=I64, columns=I64, width=I64)
     def turned(target: Value, source: Value, rows: Value, columns: Value, width: Value) -> None:
         def tile(i: Value, j: Value) -> None:
-            _store(target.at(j * rows + i), rows, _transposed(_load(source.at(i * width + j), width)))
+            _store(target.at(j * rows + i), rows, transposed(_load(source.at(i * width + j), width)))
 
         def element(i: Value, j: Value) -> None:
             target[j * rows + i] = source[i * width + j]
@@ -37,7 +37,7 @@ def symmetrizing(code: Module, real: Type) -> Function:
     @code.function(target=matrix, source=matrix, n=I64)
     def symmetric(target: Value, source: Value, n: Value) -> None:
         def tile(i: Value, j: Value) -> None:
-            beside = _transposed(_load(source.at(j * n + i), n))
+            beside = transposed(_load(source.at(j * n + i), n))
             own = _load(source.at(i * n + j), n)
             _store(target.at(i * n + j), n, [(x + y) * 0.5 for x, y in zip(own, beside, strict=True)])
 
@@ -70,35 +70,9 @@ def _load(place: Value, stride: Value) -> list[Value]:
     """The rows of the tile that begins there."""
     real = place.kind.to
     assert isinstance(real, Type)
-    row, found = vector(_SIZE, real), list[Value]()
-    for i in range(_SIZE):
-        found.append(place.code.made(row, f"load {row.text}, ptr {place.at(stride * i).read()}, align {real.size}"))
-    return found
+    return [place.at(stride * i).load_vector(vector(_SIZE, real)) for i in range(_SIZE)]
 
 
 def _store(place: Value, stride: Value, tile: Sequence[Value]) -> None:
-    real = place.kind.to
-    assert isinstance(real, Type)
     for i, row in enumerate(tile):
-        place.code.emit(f"store {row.kind.text} {row.read()}, ptr {place.at(stride * i).read()}, align {real.size}")
-
-
-def _transposed(tile: list[Value]) -> list[Value]:
-    """The columns of a tile: blocks beside its diagonal are exchanged, then those in each block."""
-    lanes = range(_SIZE)
-    for width in (_SIZE >> step for step in range(1, _SIZE.bit_length())):
-        found = list(tile)
-        for i in (i for i in lanes if not i & width):
-            first, second = tile[i], tile[i + width]
-            found[i] = _shuffled(first, second, [lane + (_SIZE - width) * bool(lane & width) for lane in lanes])
-            found[i + width] = _shuffled(first, second, [lane + (_SIZE if lane & width else width) for lane in lanes])
-        tile = found
-    return tile
-
-
-def _shuffled(first: Value, second: Value, places: Sequence[int]) -> Value:
-    """The elements at these places of two vectors, one behind the other."""
-    kind = first.kind
-    mask = ", ".join(f"i32 {place}" for place in places)
-    given = f"{kind.text} {first.read()}, {kind.text} {second.read()}"
-    return first.code.made(kind, f"shufflevector {given}, <{_SIZE} x i32> <{mask}>")
+        place.at(stride * i).store_vector(row)

@@ -88,7 +88,7 @@ class _KeySorter:
             for row, sorted_row in enumerate(map(elements_of, sorted_registers(lanes, keys))):
                 place = target.at(row * lanes.count)
                 if row < full:
-                    lanes.store(sorted_row, place)
+                    place.store_vector(sorted_row)
                 else:
                     lanes.store_some(sorted_row, place, inside[row])
 
@@ -114,7 +114,7 @@ class _KeySorter:
         @code.function(VOID, "noinline", source=lanes.pointer, target=lanes.pointer, count=I64)
         def copied(source: Value, target: Value, count: Value) -> None:
             def use(place: Value, inside: Value | None) -> None:
-                lanes.store(lanes.load_inside(source.at(place), inside), target.at(place))
+                target.at(place).store_vector(lanes.load_inside(source.at(place), inside))
 
             lanes.for_each(code.number(I64, 0), count, use)
 
@@ -179,7 +179,7 @@ class _KeySorter:
                     is_below = lanes.below(vector, pivots)
                     found = lanes.counted(is_below)
                     # There is room for whole vectors in front; what is behind the keys is written again.
-                    lanes.store(lanes.packed(vector, is_below), keys.at(low))
+                    keys.at(low).store_vector(lanes.packed(vector, is_below))
                     left = code.number(I64, width) - found
                     low, high = low + found, high - left
                     others = lanes.packed(vector, lanes.inverse(is_below))

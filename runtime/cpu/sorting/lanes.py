@@ -42,7 +42,7 @@ class Lanes:
         """A vector of one number."""
         kind = self.kind.text
         first = self.code.made(self.kind, f"insertelement {kind} poison, {self.element.text} {number.read()}, i64 0")
-        return self.shuffled(first, [0] * self.count)
+        return first.shuffled([0] * self.count)
 
     def first(self, count: Value) -> Value:
         """The first `count` lanes, of which there are so many at least."""
@@ -58,12 +58,7 @@ class Lanes:
 
     def load(self, place: Value) -> Value:
         """The vector at any multiple of its elements' size."""
-        return self.code.made(self.kind, f"load {self.kind.text}, ptr {place.read()}, align {self.element.size}")
-
-    def store(self, value: Value, place: Value) -> None:
-        """Put it at any multiple of its elements' size."""
-        given = f"{self.kind.text} {value.read()}, ptr {place.read()}"
-        self.code.emit(f"store {given}, align {self.element.size}")
+        return place.load_vector(self.kind)
 
     def load_some(self, place: Value, chosen: Value, others: Value) -> Value:
         """The vector there, of which only the lanes `chosen` are read; the rest is that of `others`."""
@@ -93,7 +88,7 @@ class Lanes:
     def store_inside(self, value: Value, place: Value, inside: Value | None) -> None:
         """Put those lanes there that are inside."""
         if inside is None:
-            self.store(value, place)
+            place.store_vector(value)
         else:
             self.store_some(value, place, inside)
 
@@ -122,14 +117,6 @@ class Lanes:
         """The lanes of `one` in these places, and else those of `other`."""
         kind = self.kind.text
         text = f"select {self.truth.text} {where.read()}, {kind} {one.read()}, {kind} {other.read()}"
-        return self.code.made(self.kind, text)
-
-    def shuffled(self, value: Value, places: Sequence[int], other: Value | None = None) -> Value:
-        """The lanes from these places; those of `other` are counted behind those of `value`."""
-        second = "poison" if other is None else other.read()
-        chosen = ", ".join(f"i32 {place}" for place in places)
-        kind = self.kind.text
-        text = f"shufflevector {kind} {value.read()}, {kind} {second}, <{len(places)} x i32> <{chosen}>"
         return self.code.made(self.kind, text)
 
     def packed(self, value: Value, chosen: Value) -> Value:

@@ -73,7 +73,7 @@ class _Network:
             for row in range(len(self.rows))
         ]
         rows = [self.rows[row] for row in order]
-        return rows if places == list(self._lanes()) else [self.lanes.shuffled(row, places) for row in rows]
+        return rows if places == list(self._lanes()) else [row.shuffled(places) for row in rows]
 
     def _lanes(self) -> range:
         return range(self.lanes.count)
@@ -112,7 +112,7 @@ class _Network:
 
     def _compare_lanes(self, distance: int) -> None:
         lanes, (row,) = self.lanes, self.rows
-        other = lanes.shuffled(row, [lane ^ distance for lane in self._lanes()])
+        other = row.shuffled([lane ^ distance for lane in self._lanes()])
         is_upper = lanes.truths([bool(lane & distance) for lane in self._lanes()])
         self.rows = [lanes.chosen(is_upper, lanes.larger(row, other), lanes.smaller(row, other))]
 
@@ -129,5 +129,5 @@ class _Network:
                     ((lane | distance) if is_upper else (lane & ~distance)) + bool(lane & distance) * self.lanes.count
                     for lane in self._lanes()
                 ]
-                self.rows[row + is_upper * below] = self.lanes.shuffled(pair[0], places, pair[1])
+                self.rows[row + is_upper * below] = pair[0].shuffled(places, pair[1])
         self.row_bits[at_row], self.lane_bits[at_lane] = self.lane_bits[at_lane], self.row_bits[at_row]
