@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from xdsl.irdl import operand_def, result_def
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.ops.factor.matrix_op import MatrixOp, check_square, symmetric_part, transposed
+from tenon.dialects.ops.factor.matrix_op import MatrixOp, of_squares, symmetric_part, transposed
 from tenon.dialects.types.types import FLOAT_TENSOR
 
 
@@ -31,10 +30,7 @@ class CholeskyOp(MatrixOp):
     upper = setting(bool, default=False)
     result = result_def(FLOAT_TENSOR)
 
-    @staticmethod
-    def shapes(x: Any, *, upper: bool) -> tuple[Sequence[int], ...]:
-        check_square("x", x)
-        return (x,)
+    shapes = of_squares(2)
 
     LAPACK = staticmethod(lambda x, *, upper: ("cholesky", (x[-1], int(upper))))
 

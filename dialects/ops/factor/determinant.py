@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +11,7 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.families.along_axis import KeepsElement
-from tenon.dialects.ops.factor.matrix_op import MatrixOp, check_square, columns_times, transposed
+from tenon.dialects.ops.factor.matrix_op import MatrixOp, columns_times, of_squares, transposed
 from tenon.dialects.ops.reduce.reduction import in_compute_type
 from tenon.dialects.types.shapes import InferenceError, Shape, show
 from tenon.dialects.types.types import FLOAT_TENSOR
@@ -91,10 +90,7 @@ class FactorDeterminantOp(MatrixOp):
     x = operand_def(FLOAT_TENSOR)
     result = result_def(FLOAT_TENSOR)
 
-    @staticmethod
-    def shapes(x: Any) -> tuple[Sequence[int], ...]:
-        check_square("x", x)
-        return (x[:-2],)
+    shapes = of_squares(0)
 
     LAPACK = staticmethod(lambda x: ("det", (x[-1],)))
 
@@ -121,10 +117,7 @@ class CofactorsOp(MatrixOp):
     x = operand_def(FLOAT_TENSOR)
     result = result_def(FLOAT_TENSOR)
 
-    @staticmethod
-    def shapes(x: Any) -> tuple[Sequence[int], ...]:
-        check_square("x", x)
-        return (x,)
+    shapes = of_squares(2)
 
     LAPACK = staticmethod(lambda x: ("cofactors", (x[-1],)))
 

@@ -84,6 +84,17 @@ def check_square(name: str, shape: tuple[int, ...]) -> None:
         raise InferenceError(f"{name} has shape {show(shape)} where (..., n, n) is needed")
 
 
+def of_squares(*axes: int) -> staticmethod[..., tuple[Sequence[int], ...]]:
+    """The hook `shapes` of an op on square matrices `x` (..., n, n), each of whose results has so many of the two axes
+    of a matrix."""
+
+    def shapes(x: Any, **settings: Any) -> tuple[Sequence[int], ...]:
+        check_square("x", x)
+        return tuple([x[: len(x) - 2 + count] for count in axes])
+
+    return staticmethod(shapes)
+
+
 def smaller(m: int, n: int) -> int:
     """The smaller of two sizes, -1 where one is unknown."""
     return -1 if min(m, n) < 0 else min(m, n)

@@ -18,7 +18,7 @@ from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.ops.factor.matrix_op import MatrixOp, check_square, transposed
+from tenon.dialects.ops.factor.matrix_op import MatrixOp, check_square, of_squares, transposed
 from tenon.dialects.types.shapes import InferenceError, broadcast, refine, show
 from tenon.dialects.types.types import FLOAT_TENSOR
 
@@ -136,10 +136,7 @@ class InvOp(MatrixOp):
     x = operand_def(FLOAT_TENSOR)
     result = result_def(FLOAT_TENSOR)
 
-    @staticmethod
-    def shapes(x: Any) -> tuple[Sequence[int], ...]:
-        check_square("x", x)
-        return (x,)
+    shapes = of_squares(2)
 
     LAPACK = staticmethod(lambda x: ("inv", (x[-1],)))
 
@@ -166,10 +163,7 @@ class SlogdetOp(MatrixOp):
     sign = result_def(FLOAT_TENSOR)
     logabsdet = result_def(FLOAT_TENSOR)
 
-    @staticmethod
-    def shapes(x: Any) -> tuple[Sequence[int], ...]:
-        check_square("x", x)
-        return x[:-2], x[:-2]
+    shapes = of_squares(0, 0)
 
     LAPACK = staticmethod(lambda x: ("slogdet", (x[-1],)))
 

@@ -5,7 +5,6 @@ The gradients are those of M. Giles, "Collected matrix derivative results" (2008
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,8 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.factor.matrix_op import (
     MatrixOp,
-    check_square,
     columns_times,
+    of_squares,
     reciprocal_differences,
     symmetric_part,
     transposed,
@@ -39,10 +38,7 @@ class EighOp(MatrixOp):
     values = result_def(FLOAT_TENSOR)
     vectors = result_def(FLOAT_TENSOR)
 
-    @staticmethod
-    def shapes(x: Any) -> tuple[Sequence[int], ...]:
-        check_square("x", x)
-        return x[:-1], x
+    shapes = of_squares(1, 2)
 
     LAPACK = staticmethod(lambda x: ("eigh", (x[-1],)))
 
@@ -71,10 +67,7 @@ class EigvalshOp(MatrixOp):
     x = operand_def(FLOAT_TENSOR)
     result = result_def(FLOAT_TENSOR)
 
-    @staticmethod
-    def shapes(x: Any) -> tuple[Sequence[int], ...]:
-        check_square("x", x)
-        return (x[:-1],)
+    shapes = of_squares(1)
 
     LAPACK = staticmethod(lambda x: ("eigvalsh", (x[-1],)))
 
