@@ -7,6 +7,7 @@ import importlib.util
 import re
 import sys
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 
 from tenon.runtime.reads.libraries import is_library
@@ -25,6 +26,20 @@ def import_ops(source: str | Path) -> ModuleType:
         if isinstance(error, _NotPython):
             raise ValueError(f"{source}: is neither a Python file nor a module") from None
         raise ValueError(f"{source}: {type(error).__name__}: {error}") from error
+
+
+def note_place(error: BaseException) -> bool:
+    """Add to an error where in code that is no library's it, or what it was raised from, comes from: function, file and
+    line. Whether there is such a place."""
+    current: BaseException | None = error
+    while current is not None:
+        for frame, line in reversed([*walk_tb(current.__traceback__)]):
+            module = frame.f_globals.get("__name__")
+            if module != "__main__" and not is_library(module):  # the command itself is the main module
+                error.add_note(f"in {frame.f_code.co_qualname}, {frame.f_code.co_filename}:{line}")
+                return True
+        current = current.__cause__
+    return False
 
 
 class _NotPython(Exception):

@@ -33,7 +33,8 @@ def reported(command: Callable[..., Any]) -> Callable[..., Any]:
     from xdsl.utils.exceptions import DiagnosticException, ParseError
 
     from tenon.runtime.knobs import knobs
-    from tenon.tools.output import discard_output
+    from tenon.runtime.user_ops import note_place
+    from tenon.tools.output import discard_output, message_of
 
     @wraps(command)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -47,19 +48,16 @@ def reported(command: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             if knobs.traceback == "full":
                 raise
+            is_of_user = note_place(error)
             expected = ValueError, TypeError, ArithmeticError, OSError, RuntimeError, ImportError, MemoryError
             if isinstance(error, (*expected, DiagnosticException, ParseError)):
-                raise UserError(_message(error)) from None
-            what = f"{type(error).__name__}: {_message(error)}"
+                raise UserError(message_of(error)) from None
+            what = f"{type(error).__name__}: {message_of(error)}"
+            if is_of_user:
+                raise UserError(what) from None
             raise InternalError(f"{what}\nthis is a fault in tenon; TENON_TRACEBACK=full shows where") from None
 
     return wrapper
-
-
-def _message(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror.lower()}" if error.filename else error.strerror.lower()
-    return "\n".join([str(error).strip() or type(error).__name__, *getattr(error, "__notes__", ())])
 
 
 def read_module(path: str, context: Any = None) -> Any:

@@ -45,7 +45,8 @@ from tenon.passes.verification import Verification
 from tenon.runtime.knobs import knobs
 from tenon.runtime.python_state import collection_paused
 from tenon.runtime.store.files import write_file
-from tenon.tools.output import discard_output
+from tenon.runtime.user_ops import note_place
+from tenon.tools.output import discard_output, message_of
 from tenon.tools.universe import TENON_UNIVERSE
 from tenon.tools.verification import verify_module
 
@@ -195,7 +196,7 @@ class TenonOptMain(xDSLOptMain):
                 except DiagnosticException as error:
                     if not self.args.verify_diagnostics:
                         raise
-                    print(_render(error))
+                    print(message_of(error))
                 output.flush()
         if self.args.timing or self.args.time_passes:
             print(self._render_timing(), file=sys.stderr)
@@ -352,13 +353,6 @@ def _write_reproducer(
     return path, command
 
 
-def _render(error: BaseException) -> str:
-    text = str(error)
-    if isinstance(error, OSError) and error.strerror is not None:
-        text = error.strerror.lower() if error.filename is None else f"{error.filename}: {error.strerror.lower()}"
-    return "\n".join([text, *getattr(error, "__notes__", ())])
-
-
 def _complain(message: str) -> None:
     print(f"tenon-opt: error: {message}", file=sys.stderr)
 
@@ -369,6 +363,8 @@ def _print_failed_run(failed: FailedRun) -> None:
 
         hide_own_frames(failed.cause)
         print_exception(failed.cause)
+    else:
+        note_place(failed.cause)
     _complain("\n".join([str(failed), *getattr(failed.cause, "__notes__", ())]))
     print(f"tenon-opt: the ir before it is in {failed.reproducer}", file=sys.stderr)
     print(f"tenon-opt: repeat with: {failed.command}", file=sys.stderr)
@@ -386,11 +382,13 @@ def main(args: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except (ParseError, DiagnosticException, UnregisteredConstructException, ArgSpecParseError) as error:
-        _complain(_render(error))
+        note_place(error)
+        _complain(message_of(error))
     except (ValueError, OSError) as error:
         if knobs.traceback == "full":
             raise
-        _complain(_render(error))
+        note_place(error)
+        _complain(message_of(error))
     else:
         return 0
     return 1

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
-# `contextlib` stands between the blocks of a `with` and nothing else.
-_OWN = ("tenon", "xdsl", "contextlib")
+# `contextlib` stands between the blocks of a `with` and nothing else, `typing_extensions` before what is deprecated.
+_OWN = ("tenon", "xdsl", "contextlib", "typing_extensions")
 _SHORTENED = "_tenon_frames_hidden"
 _IS_SHOWING_ALL: list[Callable[[], bool]] = []
 

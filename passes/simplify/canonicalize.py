@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from xdsl.context import Context
@@ -26,7 +27,6 @@ from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import KeepsMemory, states
 from tenon.dialects.families import ElementwiseOp
 from tenon.dialects.support.location import at_line
-from tenon.dialects.types.shapes import compatible
 from tenon.passes.simplify.dce import Effects, erase_unreachable_functions
 from tenon.passes.simplify.equations_arithmetic import ARITHMETIC_EQUATIONS
 from tenon.passes.simplify.equations_bands import BAND_EQUATIONS
@@ -37,6 +37,14 @@ from tenon.passes.simplify.equations_selections import SELECTION_EQUATIONS
 from tenon.passes.simplify.equations_shape import SHAPE_EQUATIONS
 from tenon.passes.simplify.equations_truth import TRUTH_EQUATIONS
 from tenon.passes.simplify.fold import fold
+from tenon.passes.simplify.user_rewrites import (
+    check_order,
+    check_removal,
+    check_replacement,
+    check_touched,
+    drop_detached,
+    is_of_user,
+)
 
 Rewrite = Callable[[Any, PatternRewriter], object]
 Equations = Mapping[type, Sequence[RewritePattern]]
@@ -83,6 +91,10 @@ class Canonicalizer:
         self._current: Operation | None = None
         self._shared: PatternRewriter | None = None
         """One for all ops, as most are looked at and left as they are."""
+        self._hooks: dict[type[Operation], bool] = {}
+        """Ops of users whose hooks were asked, and whether they changed anything."""
+        self._touched: list[Operation] | None = None
+        """What the hook that is asked now has put in or changed, if it is one of a user's op."""
 
     def run(self, root: Operation) -> None:
         """Simplify all ops inside of `root` until nothing changes."""
@@ -103,6 +115,10 @@ class Canonicalizer:
             if rewrites > most:
                 rules = ", ".join(sorted(set(latest)))
                 raise PassFailedException(f"canonicalize: no end after {rewrites} rewrites; in turn: {rules}")
+        if self._hooks:
+            drop_detached(root)
+        if changing := [hook for hook, has_changed in self._hooks.items() if has_changed]:
+            check_order(root, changing)
 
     def _visit(self, op: Operation) -> str | None:
         """Simplify `op` by the first rule that applies; which one that is."""
@@ -119,14 +135,31 @@ class Canonicalizer:
         for rewrite in rewrites:
             try:
                 rewrite(op, rewriter)
-            except OverflowError:
-                # xDSL folds scalar arithmetic in double precision and fails where the result does not fit its type
-                # (patch 19 of `dialects/upstream`).
-                rewriter = self._rewriter(op)
-                continue
+            except Exception as error:
+                if isinstance(error, OverflowError) and _is_xdsl(rewrite):
+                    # It folds scalar arithmetic in double precision and fails where the result does not fit its type
+                    # (patch 19 of `dialects/upstream`).
+                    rewriter = self._rewriter(op)
+                    continue
+                if not (isinstance(error, PassFailedException) and str(error).startswith(f"{op.name}: ")):
+                    error.add_note(f"in {_name(rewrite)} of {op.name}{at_line(op)}")
+                raise
             if rewriter.has_done_action:
                 return _name(rewrite)
         return None
+
+    def _ask_hook(self, hook: Rewrite, op: Operation, rewriter: PatternRewriter) -> None:
+        """Let the hook of a user's op change `op`, and look at what it leaves."""
+        was_read = any(result.first_use is not None for result in op.results)
+        self._touched = []
+        try:
+            hook(op, rewriter)
+            check_touched(op, self._touched)
+        finally:
+            self._touched = None
+        is_read = any(result.first_use is not None for result in op.results)
+        has_changed = rewriter.has_done_action or op.parent is None or is_read != was_read
+        self._hooks[type(op)] = self._hooks.get(type(op), False) or has_changed
 
     def _is_dead(self, op: Operation) -> bool:
         if any(result.first_use is not None for result in op.results):
@@ -139,8 +172,8 @@ class Canonicalizer:
         if rewriter is None:
             rewriter = self._shared = PatternRewriter(op)
             rewriter.operation_insertion_handler.append(self._on_insertion)
-            rewriter.operation_modification_handler.append(self._push)
-            rewriter.operation_replacement_handler.append(_check_replacement)
+            rewriter.operation_modification_handler.append(self._on_modification)
+            rewriter.operation_replacement_handler.append(self._on_replacement)
             rewriter.operation_removal_handler.append(self._on_removal)
         rewriter.current_operation = op
         rewriter.insertion_point = InsertPoint.before(op)
@@ -154,9 +187,20 @@ class Canonicalizer:
     def _on_insertion(self, op: Operation) -> None:
         if isinstance(op.location, UnknownLoc) and self._current is not None:
             op.location = self._current.location
+        self._on_modification(op)
+
+    def _on_modification(self, op: Operation) -> None:
+        if self._touched is not None:
+            self._touched.append(op)
         self._push(op)
 
+    def _on_replacement(self, op: Operation, replacements: Sequence[SSAValue | None]) -> None:
+        if self._touched is not None and self._current is not None:
+            check_replacement(self._current, op, replacements)
+
     def _on_removal(self, op: Operation) -> None:
+        if self._touched is not None and self._current is not None:
+            check_removal(self._current, op)
         for inner in op.walk():
             self._pending.pop(inner, None)
             for operand in inner.operands:
@@ -187,19 +231,11 @@ class Canonicalizer:
     def _rewrites_of(self, op_type: type[Operation]) -> Sequence[Rewrite]:
         rewrites = self._rewrites.get(op_type)
         if rewrites is None:
-            rewrites = self._rewrites[op_type] = _collect(op_type, self._equations)
+            rewrites = _collect(op_type, self._equations)
+            if issubclass(op_type, TensorOp) and is_of_user(op_type) and rewrites[:1] == (op_type.canonicalize,):
+                rewrites = (partial(self._ask_hook, rewrites[0]), *rewrites[1:])
+            self._rewrites[op_type] = rewrites
         return rewrites
-
-
-def _check_replacement(op: Operation, replacements: Sequence[SSAValue | None]) -> None:
-    """Raise where a hook of a user's op puts a value of another type into the place of a result."""
-    if type(op).__module__.startswith(("tenon.", "xdsl.")):
-        return
-    for result, value in zip(op.results, replacements, strict=True):
-        if value is not None and not compatible(result.type, value.type):
-            raise PassFailedException(
-                f"{op.name}: canonicalize puts {value.type} into the place of {result.type}{at_line(op)}"
-            )
 
 
 def _only_reader(value: SSAValue, gone: Operation | None = None) -> Operation | None:
@@ -218,6 +254,10 @@ def _only_reader(value: SSAValue, gone: Operation | None = None) -> Operation | 
 def _name(rewrite: Rewrite) -> str:
     pattern = getattr(rewrite, "__self__", None)
     return type(pattern).__name__ if isinstance(pattern, RewritePattern) else "canonicalize"
+
+
+def _is_xdsl(rewrite: Rewrite) -> bool:
+    return type(getattr(rewrite, "__self__", None)).__module__.startswith("xdsl.")
 
 
 def _collect(op_type: type[Operation], equations: Equations) -> tuple[Rewrite, ...]:

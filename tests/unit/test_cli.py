@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import ml_dtypes
@@ -263,7 +265,8 @@ def test_fault_of_tenon_is_told_apart(module: Path, monkeypatch: pytest.MonkeyPa
     def fail(*_: object) -> Any:
         raise KeyError("inner")
 
-    monkeypatch.setattr(cli, "read_module", fail)
+    own = {"__name__": "tenon.tools.cli", "KeyError": KeyError}
+    monkeypatch.setattr(cli, "read_module", FunctionType(fail.__code__, own))
     result = tenon_cli("run", module, *ARGUMENTS)
     assert result.exit_code == 70
     assert "KeyError: 'inner'\nthis is a fault in tenon; TENON_TRACEBACK=full shows where" in result.output
@@ -406,7 +409,14 @@ def test_commands_import_ops_of_the_user(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (0, "result 0: float32[3]\n[0. 2. 4.]\n")
     (tmp_path / "broken.py").write_text("1 / 0")
     broken = command("tenon", "--ops", "broken.py", "ops")
-    assert (broken.returncode, broken.stderr) == (1, "tenon: error: broken.py: ZeroDivisionError: division by zero\n")
+    said = f"tenon: error: broken.py: ZeroDivisionError: division by zero\nin <module>, {tmp_path / 'broken.py'}:1\n"
+    assert (broken.returncode, broken.stderr) == (1, said)
+    (tmp_path / "own.py").write_text(OWN_OP.replace("x + x", "{}['x']"))
+    for words in (("tenon-opt", "own.mlir", "-p", "convert-tensor-to-structured"), ("tenon", "compile", "own.mlir")):
+        failed = command(words[0], "--ops", "own.py", *words[1:])
+        assert failed.returncode == 1
+        assert re.search(rf"in TwiceOp.scalar, {tmp_path}/own.py:\d+\n|own.py\", line \d+, in scalar\n", failed.stderr)
+        assert "fault in tenon" not in failed.stderr
 
 
 def test_runs_only_what_main_reaches() -> None:

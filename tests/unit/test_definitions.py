@@ -141,24 +141,6 @@ def test_an_index_of_a_source_may_be_a_number() -> None:
     np.testing.assert_array_equal(tenon.grad(lambda x: middle(x).sum())(X), [[0, 1, 0], [0, 1, 0]])
 
 
-def test_a_rewrite_keeps_types() -> None:
-    class FirstOp(IndexMapOp):
-        """The first column, as what it is taken from, by a wrong equation."""
-
-        name = "made.first"
-        x = operand_def(FLOAT_TENSOR)
-        result = result_def(FLOAT_TENSOR)
-        infer = staticmethod(lambda x: tensor_type((shape_of(x) or ())[:-1], element_of(x)))
-        source = staticmethod(lambda index, shape, /: (*index, 0))
-        canonicalize = staticmethod(lambda op, rewriter: rewriter.replace(op, (), (op.x,)))
-
-    first = tensor_op(FirstOp).apply
-    with pytest.raises(
-        Exception, match=r"made.first: canonicalize puts tensor<2x3xf64> into the place of tensor<2xf64>"
-    ):
-        tenon.jit(first)(X)
-
-
 @pytest.mark.parametrize(
     "body",
     [
