@@ -337,6 +337,9 @@ def broadcast_to(x: _Any, shape: _b.int | _Sequence[_b.int] = ..., *, size: _Any
 def bucketize(x: _Any, boundaries: _Any, *, right: _b.bool = ...) -> _Any:
     """Between which `boundaries`, in ascending order, each element lies: the number of those below it, or, with
     `right`, not above it."""
+def cartesian_prod(*tensors: _Any) -> _Any:
+    """All rows (n, k) of which the i-th element is one of the i-th of k vectors, of which the last changes fastest; of
+    one vector, that itself."""
 def cast(x: _Any, dtype: _Any, *, copy: _Any = ..., device: _Any = ..., out: _Any = ...) -> _Any:
     """`x` converted to `dtype`."""
 def cat(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
@@ -372,6 +375,9 @@ def clip(x: _Any, low: _Any = ..., high: _Any = ..., *, min: _Any = ..., max: _A
     """`x` limited to [`low`, `high`], either of which may be left out; `high` where `low` is above it. NaN stays."""
 def column_stack(tensors: _Any) -> _Any:
     """Tensors beside each other, along their second axis; vectors are columns."""
+def combinations(x: _Any, r: _b.int = ..., with_replacement: _b.bool = ...) -> _Any:
+    """All choices (n, `r`) of `r` elements of the vector `x`, each in their order there; with `with_replacement`, of
+    which each may be chosen again."""
 def compress(condition: _Any, x: _Any, axis: _b.int | None = ...) -> _Any:
     """The elements of `x` along `axis` for which `condition` (n,) is true; without `axis`, of all in row-major order."""
 def concat(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
@@ -462,6 +468,8 @@ def diag_embed(x: _Any, offset: _b.int = ..., dim1: _b.int = ..., dim2: _b.int =
     `offset` above the main one."""
 def diagonal(x: _Any, offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ..., *, dim1: _Any = ..., dim2: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` whose index along `axis2` is `offset` more than that along `axis1`, along a new last axis."""
+def diagonal_scatter(x: _Any, source: _Any = ..., offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ..., *, dim1: _Any = ..., dim2: _Any = ..., src: _Any = ...) -> _Any:
+    """`x` with `source` in the place of what `diagonal` gives of it."""
 def diff(x: _Any, n: _b.int = ..., axis: _b.int = ..., *, prepend: _Any = ..., append: _Any = ..., dim: _Any = ...) -> _Any:
     """The differences of neighbours along `axis`, `n` times; `prepend` and `append` are put before and behind `x`."""
 def digamma(x: _Any, *, out: _Any = ...) -> _Any:
@@ -637,6 +645,9 @@ def index_copy(x: _Any, axis: _b.int = ..., index: _Any = ..., source: _Any = ..
     """`x` with the parts of `source` at the places `index`, a vector of integers, along `axis`."""
 def index_fill(x: _Any, axis: _b.int = ..., index: _Any = ..., value: _b.float = ..., *, dim: _Any = ...) -> _Any:
     """`x` with a number at the places `index`, a vector of integers, along `axis`."""
+def index_put(x: _Any, indices: _Any, values: _Any, accumulate: _b.bool = ...) -> _Any:
+    """`x` after x[indices] = values, which broadcast, or with `accumulate` after these are added there. The indices are
+    arrays of integers, which broadcast against each other, or of truth values, for the first axes of `x`."""
 def index_select(x: _Any, axis: _b.int = ..., index: _Any = ..., *, dim: _Any = ...) -> _Any:
     """The elements of `x` at the places `index`, a vector of integers, along `axis`."""
 def inner(x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Any:
@@ -852,8 +863,9 @@ def nextafter(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> 
     """The float (f32 or f64) after `x` in the direction of `y`; `y` where they are equal."""
 def nll_loss(log_probabilities: _Any, labels: _Any = ..., weight: _Any = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, dim: _Any = ..., dims: _Any = ..., target: _Any = ..., out: _Any = ...) -> _Any:
     """-`log_probabilities` at the class in `labels`, times its weight: by default, the mean over all samples."""
-def nonzero(x: _Any, size: _b.int | None = ..., fill_value: _b.int | _b.tuple[_b.int, ...] = ...) -> _Any:
-    """For each axis of `x` the indices (`size`,) of the elements that are not zero: the columns of `argwhere`."""
+def nonzero(x: _Any, size: _b.int | None = ..., fill_value: _b.int | _b.tuple[_b.int, ...] = ..., *, as_tuple: _b.bool = ...) -> _Any:
+    """For each axis of `x` the indices (`size`,) of the elements that are not zero: the columns of `argwhere`, and
+    without `as_tuple` that itself, a row (rank of `x`,) for each, which is what PyTorch gives unless it is asked."""
 def norm(x: _Any, p: _b.float = ..., axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The `p`-norm of `x` along `axis`: (sum |x|^p)^(1/p); the largest or smallest magnitude for `p` inf or -inf."""
 def normalize(x: _Any, p: _b.float = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
@@ -994,6 +1006,8 @@ def searchsorted(x: _Any = ..., values: _Any = ..., side: _Literal['left', 'righ
     """The index (i64) in `x`, which is sorted along its last axis, where each of `values` keeps it sorted."""
 def select(condition: _Any, x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """`x` where `condition` is true, else `y`. The branch that is not taken gets no gradient, whatever it is."""
+def select_scatter(x: _Any, source: _Any = ..., axis: _b.int = ..., index: _b.int = ..., *, dim: _Any = ..., src: _Any = ...) -> _Any:
+    """`x` with `source` in the place of its part x[..., index, ...] at an axis."""
 def selu(x: _Any, alpha: _b.float = ..., gamma: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`gamma` times the positive entries of `x`, `gamma` `alpha` times (exp(x) - 1) for the others."""
 def sgn(x: _Any, *, out: _Any = ...) -> _Any:
@@ -1140,8 +1154,14 @@ def trapezoid(y: _Any, x: _Any = ..., *, dx: _b.float = ..., axis: _b.int = ...,
     Integers are taken as floats: of 8 and 16 bits as f32, wider ones as f64."""
 def tril(x: _Any, k: _b.int = ..., *, diagonal: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` (..., rows, columns) on diagonal `k` and below, zeros above."""
+def tril_indices(row: _b.int, col: _b.int, offset: _b.int = ..., *, dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
+    """The places (2, n) of a matrix (`row`, `col`) that are on the diagonal `offset` above the main one and below it,
+    in row-major order: rows first, then columns."""
 def triu(x: _Any, k: _b.int = ..., *, diagonal: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` (..., rows, columns) on diagonal `k` and above, zeros below."""
+def triu_indices(row: _b.int, col: _b.int, offset: _b.int = ..., *, dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
+    """The places (2, n) of a matrix (`row`, `col`) that are on the diagonal `offset` above the main one and above it,
+    in row-major order: rows first, then columns."""
 def true_divide(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The quotient of `x` and `y`. Integers are taken as f32 (NumPy takes them as f64)."""
 def trunc(x: _Any, *, out: _Any = ...) -> _Any:
@@ -1156,6 +1176,9 @@ def unsqueeze(x: _Any, axis: _b.int | _Sequence[_b.int] = ..., *, dim: _Any = ..
     """`x` with a new axis of size 1 at each position `axis` of the result."""
 def unstack(x: _Any, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
     """The parts of `x` at each index of `axis`, without that axis; of a `Tensor`, views."""
+def vander(x: _Any, n: _b.int | None = ..., increasing: _b.bool = ..., *, N: _Any = ...) -> _Any:
+    """The powers (m, `n`) of each element of the vector `x` (m,), from that of `n` - 1 down to that of 0, or up with
+    `increasing`; `n` is m unless it is given."""
 def var(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., ddof: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., correction: _Any = ..., unbiased: _Any = ..., out: _Any = ...) -> _Any:
     """The variance of `x` along `axis`: the mean square distance from the mean, with divisor count - `ddof`."""
 def var_mean(x: _Any, axis: _Any = ..., *, correction: _b.float = ..., keepdims: _b.bool = ..., unbiased: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:

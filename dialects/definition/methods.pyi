@@ -162,6 +162,9 @@ class Methods:
         """`x`, and `min` where it is less."""
     def clip(self, low: _Any = ..., high: _Any = ..., *, min: _Any = ..., max: _Any = ...) -> _Self:
         """`x` limited to [`low`, `high`], either of which may be left out; `high` where `low` is above it. NaN stays."""
+    def combinations(self, r: _b.int = ..., with_replacement: _b.bool = ...) -> _Any:
+        """All choices (n, `r`) of `r` elements of the vector `x`, each in their order there; with `with_replacement`, of
+        which each may be chosen again."""
     def conv(self, weight: _Any, bias: _Any = ..., stride: _b.int | _Sequence[_b.int] = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., groups: _b.int = ...) -> _Self:
         """The convolution of images `x` (n, c, ...image) with `weight` (f, c / groups, ...window), plus `bias` (f,)."""
     def conv1d(self, weight: _Any, bias: _Any = ..., stride: _b.int | _Sequence[_b.int] = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., groups: _b.int = ...) -> _Self:
@@ -240,6 +243,8 @@ class Methods:
         `offset` above the main one."""
     def diagonal(self, offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ..., *, dim1: _Any = ..., dim2: _Any = ...) -> _Self:
         """The elements of `x` whose index along `axis2` is `offset` more than that along `axis1`, along a new last axis."""
+    def diagonal_scatter(self, source: _Any = ..., offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ..., *, dim1: _Any = ..., dim2: _Any = ..., src: _Any = ...) -> _Any:
+        """`x` with `source` in the place of what `diagonal` gives of it."""
     def diff(self, n: _b.int = ..., axis: _b.int = ..., *, prepend: _Any = ..., append: _Any = ..., dim: _Any = ...) -> _Any:
         """The differences of neighbours along `axis`, `n` times; `prepend` and `append` are put before and behind `x`."""
     def digamma(self) -> _Self:
@@ -396,6 +401,9 @@ class Methods:
         """`x` with the parts of `source` at the places `index`, a vector of integers, along `axis`."""
     def index_fill(self, axis: _b.int = ..., index: _Any = ..., value: _b.float = ..., *, dim: _Any = ...) -> _Any:
         """`x` with a number at the places `index`, a vector of integers, along `axis`."""
+    def index_put(self, indices: _Any, values: _Any, accumulate: _b.bool = ...) -> _Any:
+        """`x` after x[indices] = values, which broadcast, or with `accumulate` after these are added there. The indices are
+        arrays of integers, which broadcast against each other, or of truth values, for the first axes of `x`."""
     def index_select(self, axis: _b.int = ..., index: _Any = ..., *, dim: _Any = ...) -> _Any:
         """The elements of `x` at the places `index`, a vector of integers, along `axis`."""
     def inner(self, y: _Any = ..., *, other: _Any = ...) -> _Any:
@@ -703,6 +711,8 @@ class Methods:
         ("sum", "prod", "mean", "amax", "amin"); without `include_self`, what `x` has at these places does not count."""
     def searchsorted(self, values: _Any = ..., side: _Literal['left', 'right'] = ..., *, sorter: _Any = ..., sorted_sequence: _Any = ..., right: _Any = ...) -> _Self:
         """The index (i64) in `x`, which is sorted along its last axis, where each of `values` keeps it sorted."""
+    def select_scatter(self, source: _Any = ..., axis: _b.int = ..., index: _b.int = ..., *, dim: _Any = ..., src: _Any = ...) -> _Any:
+        """`x` with `source` in the place of its part x[..., index, ...] at an axis."""
     def selu(self, alpha: _b.float = ..., gamma: _b.float = ...) -> _Self:
         """`gamma` times the positive entries of `x`, `gamma` `alpha` times (exp(x) - 1) for the others."""
     def sgn(self) -> _Self:
@@ -839,6 +849,9 @@ class Methods:
         """`x` with one axis made several, of these sizes, of which one may be -1."""
     def unstack(self, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
         """The parts of `x` at each index of `axis`, without that axis; of a `Tensor`, views."""
+    def vander(self, n: _b.int | None = ..., increasing: _b.bool = ..., *, N: _Any = ...) -> _Any:
+        """The powers (m, `n`) of each element of the vector `x` (m,), from that of `n` - 1 down to that of 0, or up with
+        `increasing`; `n` is m unless it is given."""
     def var(self, axis: _b.int | _Sequence[_b.int] | None = ..., ddof: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., correction: _Any = ..., unbiased: _Any = ...) -> _Self:
         """The variance of `x` along `axis`: the mean square distance from the mean, with divisor count - `ddof`."""
     def var_mean(self, axis: _Any = ..., *, correction: _b.float = ..., keepdims: _b.bool = ..., unbiased: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
@@ -879,8 +892,9 @@ class ValueMethods(Methods):
         """The elements of `x` at `indices` along `axis`: result[..., i, ...] = x[..., indices[i], ...]."""
     def masked_fill(self, mask: _Any, value: _Any) -> _Any:
         """`x` with `value` where `mask`, which is broadcast, is true; the dtype stays."""
-    def nonzero(self, size: _b.int | None = ..., fill_value: _b.int | _b.tuple[_b.int, ...] = ...) -> _Any:
-        """For each axis of `x` the indices (`size`,) of the elements that are not zero: the columns of `argwhere`."""
+    def nonzero(self, size: _b.int | None = ..., fill_value: _b.int | _b.tuple[_b.int, ...] = ..., *, as_tuple: _b.bool = ...) -> _Any:
+        """For each axis of `x` the indices (`size`,) of the elements that are not zero: the columns of `argwhere`, and
+        without `as_tuple` that itself, a row (rank of `x`,) for each, which is what PyTorch gives unless it is asked."""
     def permute(self, *axes: _Any, dims: _Any = ...) -> _Any:
         """`x` with its axes in the order `axes`, integers or one tuple of them, which may be named `dims`."""
     def ravel(self) -> _Any:

@@ -43,8 +43,6 @@ INSTEAD: dict[str, str] = {
     "stft": "write tenon.dft on tenon.sliding_windows",
     "sparse_coo_tensor": "there are no sparse tensors",
     "mode": "write tenon.unique_counts",
-    "tril_indices": "write the places of tenon.tril(tenon.ones((n, m))), by nonzero()",
-    "triu_indices": "write the places of tenon.triu(tenon.ones((n, m))), by nonzero()",
     "convolve": "write tenon.conv1d(x[None, None], weight[None, None, ::-1], padding=len(weight) - 1)[0, 0]",
     "correlate": "write tenon.conv1d(x[None, None], weight[None, None])[0, 0]",
     "histogram": "write tenon.bincount(tenon.searchsorted(edges, x, side='right'), minlength=len(edges) + 1)",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from opinfo_shapes import moved
-from opinfo_table import TABLE, Unshared, scaled
+from opinfo_table import TABLE, Unshared, plain, scaled
 
 import tenon
 
@@ -155,11 +155,9 @@ def _put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 
 
 def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    if len(indices) != 1 or indices[0].dtype == np.bool_:
-        raise Unshared("truth values as indices")
-    return tenon.scatter_nd(
-        x, tenon.expand_dims(indices[0], axis=-1), values, reduction="add" if accumulate else "none"
-    )
+    if indices[0].dtype == np.bool_ and values.ndim:
+        raise Unshared("a value for each true place of a traced mask")
+    return tenon.index_put(x, indices, values, accumulate)
 
 
 def _over(x: Any, source: Any, dim: int, index: slice) -> Any:
@@ -168,6 +166,7 @@ def _over(x: Any, source: Any, dim: int, index: slice) -> Any:
     return _at_rows(x, dim, places, source)
 
 
+plain("cartesian_prod", "combinations", "diagonal_scatter", "select_scatter")
 TABLE.update(
     {
         "cummax": _extremes_so_far("cummax"),
@@ -183,7 +182,6 @@ TABLE.update(
         "scatter_reduce.amin": _scattered,
         "index_copy": _at_rows,
         "index_fill": _filled,
-        "index_put": _index_put,
         "index_reduce.prod": lambda x, dim, index, source, reduce, **rest: _reduced_at(
             x, dim, index, source, reduce, rest
         ),
@@ -193,10 +191,8 @@ TABLE.update(
         "index_reduce.amin": lambda x, dim, index, source, reduce, **rest: _reduced_at(
             x, dim, index, source, reduce, rest
         ),
+        "index_put": _index_put,
         "put": _put,
-        "select_scatter": lambda x, source, dim, index: _over(
-            x, tenon.expand_dims(source, axis=dim), dim, slice(index % x.shape[dim], index % x.shape[dim] + 1)
-        ),
         "slice_scatter": lambda x, source, dim=0, start=None, end=None, step=1: _over(
             x, source, dim, slice(start, end, step)
         ),

@@ -45,7 +45,6 @@ LEFT_OUT = {
     "divide": {"rounding_mode"},
     "isin": {"assume_unique"},
     "multinomial": {"input"},
-    "nonzero": {"as_tuple"},
     "prelu": {"weight"},
     "quantile": {"interpolation"},
     "swapdims": {"axis0"},

@@ -49,6 +49,13 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "index_add of one place": lambda t, x, i, s: t.index_add(x[0], 0, i[0, 0], s[0, :1]),
     "index_select of one place": lambda t, x, i, s: t.index_select(x, 1, i[0, 0]),
     "index_copy": lambda t, x, i, s: x.index_copy(0, i[0, :2].argsort(), x[1:3] * 2),
+    "index_put": lambda t, x, i, s: t.index_put(x, (i[:, :1].argsort(0), i.argsort(1)), s),
+    "index_put of rows": lambda t, x, i, s: x.index_put((i[0, :3].argsort(),), s[0, 0]),
+    "index_put, accumulate": lambda t, x, i, s: x.index_put((i % 4, i), s, accumulate=True),
+    "diagonal_scatter": lambda t, x, i, s: (
+        t.diagonal_scatter(x, s[0], 1) * x.diagonal_scatter(s[1, :3], offset=-1).sum()
+    ),
+    "select_scatter": lambda t, x, i, s: t.select_scatter(x, s[0], 1, -2) + x.select_scatter(src=x[1], dim=0, index=2),
     "take_along_dim": lambda t, x, i, s: t.take_along_dim(x, i[:1, :2], dim=1),
     "take_along_dim of all": lambda t, x, i, s: t.take_along_dim(x, i),
     "tensor_split": lambda t, x, i, s: t.cat([part.sum(1) for part in t.tensor_split(x, 3, dim=1)]),
@@ -62,6 +69,8 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
 IN_PLACE: dict[str, Callable[..., Any]] = {
     "scatter_": lambda t, x, i, s: (x * 1).scatter_(1, i[:, :1], s[:, :1]),
     "scatter_add_": lambda t, x, i, s: (x * 1).scatter_add_(1, i, s),
+    "index_put_": lambda t, x, i, s: (x * 1).index_put_((i[0] % 4, i[0]), s[0], accumulate=True),
+    "index_put_ where true": lambda t, x, i, s: (x * 1).index_put_((t.tensor(PLACES[0] > 2), i[0, 0]), s[0, 0]),
     "fill_diagonal_": lambda t, x, i, s: (x * 1).fill_diagonal_(2.0),
     "argwhere": lambda t, x, i, s: x[tuple(t.argwhere(x > 0).T)],
     "where": lambda t, x, i, s: x[t.where(x > 0)],
@@ -172,3 +181,48 @@ def test_a_mean_of_many_is_right_in_narrow_dtypes(dtype: Any, value: float) -> N
     found = tenon.scatter_reduce(start, 0, np.arange(count) % 2, many, "mean")
     assert found.dtype == start.dtype
     np.testing.assert_allclose(np.asarray(found, np.float64), np.asarray(start, np.float64), rtol=1e-5)
+
+
+def test_triangles_and_choices_are_those_of_torch() -> None:
+    for rows, columns, offset in ((3, 4, 1), (4, 3, -1), (2, 0, 0)):
+        for name in ("tril_indices", "triu_indices"):
+            close(getattr(tenon, name)(rows, columns, offset), getattr(torch, name)(rows, columns, offset))
+    assert tenon.tril_indices(2, 2, dtype=tenon.int32).dtype == np.int32
+    vector, other = torch.tensor(X[0]), torch.tensor(S[0])
+    close(tenon.cartesian_prod(X[0], S[0]), torch.cartesian_prod(vector, other))
+    close(tenon.cartesian_prod(X[0]), vector)
+    for count, again in ((2, False), (3, True), (6, False), (0, False)):
+        close(tenon.combinations(X[0], count, again), torch.combinations(vector, count, again))
+    close(tenon.nonzero(X > 0, as_tuple=False), torch.nonzero(torch.tensor(X > 0)))
+    close(tenon.tensor(X > 0).nonzero(as_tuple=False), torch.nonzero(torch.tensor(X > 0)))
+    close(tenon.nonzero(tenon.tensor(1.0), as_tuple=False), torch.nonzero(torch.tensor(1.0)))
+    close(tenon.jit(lambda x: tenon.nonzero(x, 3, as_tuple=False))(X > 0), torch.nonzero(torch.tensor(X > 0))[:3])
+    powers = np.array([0, 2, -3])
+    for count in (None, 0, 1, 5):
+        np.testing.assert_array_equal(tenon.vander(powers, count), np.vander(powers, count))
+    slopes: Any = tenon.grad(lambda x: tenon.vander(x, 4, increasing=True)[:, 3].sum())(X[0])
+    np.testing.assert_allclose(slopes, 3 * X[0] ** 2, rtol=1e-5)
+
+
+def test_a_traced_mask_chooses_where_values_are_put() -> None:
+    put = tenon.jit(lambda x, mask, s: tenon.index_put(x, (mask,), s, accumulate=True))
+    np.testing.assert_allclose(put(X, X > 0, np.float32(2)), X + 2 * (X > 0))
+    np.testing.assert_allclose(put(X, X[:, 0] > 0, X[0]), X + X[0] * (X[:, :1] > 0))
+    with pytest.raises(TypeError, match="traced truth values are beside other indices"):
+        tenon.jit(lambda x, mask, i: tenon.index_put(x, (mask, i), 1.0))(X, X[:, 0] > 0, PLACES[0])
+
+
+@pytest.mark.parametrize(
+    ("indices", "values", "message"),
+    [
+        (PLACES, 1.0, "indices is a ndarray where a tuple of arrays is needed"),
+        ((PLACES + 5,), 1.0, r"index \d is out of bounds for axis 0 of size 4"),
+        ((S,), 1.0, "an index is float32 where integers or truth values are needed"),
+        ((PLACES,) * 3, 1.0, "there are 3 indices where x has 2 axes"),
+        ((PLACES[0] % 4,), S, r"values have shape \(3, 4\), which does not broadcast to \(4, 5\)"),
+        ((PLACES[0] % 4,), PLACES, "values are int64 and x is float32; both have one dtype"),
+    ],
+)
+def test_places_and_values_that_do_not_fit(indices: Any, values: Any, message: str) -> None:
+    with pytest.raises((TypeError, IndexError, ValueError), match=f"index_put: {message}"):
+        tenon.index_put(X, indices, values)

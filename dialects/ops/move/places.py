@@ -15,6 +15,7 @@ from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.promotion import is_literal
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.support.plain_arrays import host_array
 from tenon.dialects.types.shapes import InferenceError, normalize_axis, refine, show
 
 _REDUCTIONS = {None: "none", "add": "add", "multiply": "mul", "sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
@@ -216,3 +217,121 @@ def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     which = ops.cumsum(ops.cast(ops.reshape(mask, shape=(-1,)), dtype="i64"), axis=0)
     taken = ops.gather(elements, ops.maximum(ops.subtract(which, 1), 0), axis=0)
     return ops.select(mask, ops.reshape(taken, shape=tuple(x.shape)), x)
+
+
+@tensor_function
+@also_called(input="x")
+def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    """`x` after x[indices] = values, which broadcast, or with `accumulate` after these are added there. The indices are
+    arrays of integers, which broadcast against each other, or of truth values, for the first axes of `x`.
+
+    Of values at one place the last one stays. A traced array of truth values is the only one, and each of its true
+    places gets the same values. Raises `IndexError` for a known place outside of `x` (others are left out), and
+    `TypeError` for values of another dtype.
+
+    >>> tenon.index_put(np.zeros((2, 3)), (np.array([0, 1]), np.array([2, 0])), np.array([5.0, 7.0]))
+    >>> tenon.index_put(np.zeros(3), (np.array([1, 1]),), 2.0, accumulate=True)
+    """
+    x = shaped(x)
+    if not isinstance(indices, list | tuple):
+        raise TypeError(f"index_put: indices is a {type(indices).__name__} where a tuple of arrays is needed")
+    if not is_literal(values):
+        values = shaped(values)
+        if values.dtype != x.dtype:
+            raise TypeError(f"index_put: values are {values.dtype} and x is {x.dtype}; both have one dtype")
+    given = [shaped(index, "tenon.index_put: an index") for index in indices]
+    if len(given) == 1 and given[0].dtype == np.bool_ and _known(given[0]) is None:
+        return _put_where(x, given[0], values, accumulate)
+    arrays = [array for index in given for array in _places_of_axes(x, index)]
+    if not arrays or len(arrays) > x.ndim:
+        raise IndexError(f"index_put: there are {len(arrays)} indices where x has {x.ndim} axes")
+    common = np.broadcast_shapes(*[tuple(array.shape) for array in arrays])
+    for axis, array in enumerate(arrays):
+        known, size = _known(array), x.shape[axis]
+        if known is not None and (outside := known[(known < -size) | (known >= size)]).size:
+            raise IndexError(f"index_put: index {outside.flat[0]} is out of bounds for axis {axis} of size {size}")
+    places = ops.stack([ops.broadcast_to(ops.cast(array, dtype="i64"), shape=common) for array in arrays], axis=-1)
+    updates = _spread("index_put", values, (*common, *x.shape[len(arrays) :]), x.dtype)
+    return ops.scatter_nd(x, places, updates, reduction="add" if accumulate else "none")
+
+
+def _known(index: Any) -> np.ndarray[Any, Any] | None:
+    """The elements of an index that is not traced."""
+    array = getattr(index, "_array", index)
+    return None if isinstance(array, Value) else host_array(array)
+
+
+def _places_of_axes(x: Any, index: Any) -> list[Any]:
+    """The places that an index of integers has along one axis, or one of truth values along its axes."""
+    if index.dtype != np.bool_:
+        if index.dtype.kind not in "iu":
+            raise TypeError(f"index_put: an index is {index.dtype} where integers or truth values are needed")
+        return [index]
+    known = _known(index)
+    if known is None:
+        raise TypeError("index_put: traced truth values are beside other indices; how many are true is not known")
+    return [ops.asarray(places) for places in np.nonzero(known)]
+
+
+def _put_where(x: Any, mask: Any, values: Any, accumulate: bool) -> Any:
+    """`x` with `values` where a traced mask of its first axes is true."""
+    if tuple(x.shape[: mask.ndim]) != tuple(mask.shape):
+        raise IndexError(f"index_put: a mask of shape {show(mask.shape)}, and x of {show(x.shape)}")
+    rest = tuple(x.shape[mask.ndim :])
+    updates = _spread("index_put", values, rest, x.dtype)
+    chosen = ops.reshape(mask, shape=(*mask.shape, *(1,) * len(rest)))
+    return ops.select(chosen, ops.add(x, updates) if accumulate else updates, x)
+
+
+def _spread(function: str, values: Any, sizes: tuple[int, ...], dtype: Any) -> Any:
+    """A number, or an array that broadcasts to a shape, as one of that shape."""
+    if is_literal(values):
+        return _everywhere(values, sizes, dtype)
+    try:
+        return ops.broadcast_to(values, shape=sizes)
+    except (InferenceError, ValueError):
+        shapes = f"{show(values.shape)}, which does not broadcast to {show(sizes)}"
+        raise ValueError(f"{function}: values have shape {shapes}, that of the places") from None
+
+
+@tensor_function
+@also_called(dim="axis", input="x", src="source")
+def select_scatter(x: Any, source: Any, axis: int, index: int) -> Any:
+    """`x` with `source` in the place of its part x[..., index, ...] at an axis.
+
+    >>> tenon.select_scatter(np.zeros((2, 3)), np.array([1.0, 2.0]), 1, -1)
+    """
+    x = shaped(x)
+    axis = normalize_axis(axis, x.ndim, "select_scatter: axis")
+    size = x.shape[axis]
+    if not -size <= index < size:
+        raise IndexError(f"select_scatter: index {index} is out of bounds for axis {axis} of size {size}")
+    source = _replacement("select_scatter", x, source, (*x.shape[:axis], *x.shape[axis + 1 :]))
+    return index_copy(x, axis, np.array([index % size]), ops.expand_dims(source, axis=axis))
+
+
+@tensor_function
+@also_called(dim1="axis1", dim2="axis2", input="x", src="source")
+def diagonal_scatter(x: Any, source: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """`x` with `source` in the place of what `diagonal` gives of it.
+
+    >>> tenon.diagonal_scatter(np.zeros((2, 3)), np.array([1.0, 2.0]), 1)
+    """
+    x = shaped(x)
+    first, second = (
+        normalize_axis(axis, x.ndim, f"diagonal_scatter: {n}") for axis, n in ((axis1, "axis1"), (axis2, "axis2"))
+    )
+    place = tuple(ops.diagonal(x, offset=offset, axis1=first, axis2=second).shape)
+    source = _replacement("diagonal_scatter", x, source, place)
+    along = np.arange(place[-1])
+    leading = ops.movedim(x, (first, second), (0, 1))
+    put = index_put(leading, (along + max(-offset, 0), along + max(offset, 0)), ops.movedim(source, -1, 0))
+    return ops.movedim(put, (0, 1), (first, second))
+
+
+def _replacement(function: str, x: Any, source: Any, shape: tuple[int, ...]) -> Any:
+    """What takes the place of a part of `x` of that shape."""
+    source = shaped(source)
+    if tuple(source.shape) != shape:
+        raise ValueError(f"{function}: source has shape {show(source.shape)}, and the part of x {show(shape)}")
+    return ops.cast(source, dtype=x.dtype)

@@ -210,25 +210,29 @@ class ArgwhereOp(CompositeOp):
 
 @tensor_function
 @also_called(input="x")
-def nonzero(x: Any, size: int | None = None, fill_value: int | tuple[int, ...] = 0) -> Any:
-    """For each axis of `x` the indices (`size`,) of the elements that are not zero: the columns of `argwhere`.
+def nonzero(x: Any, size: int | None = None, fill_value: int | tuple[int, ...] = 0, *, as_tuple: bool = True) -> Any:
+    """For each axis of `x` the indices (`size`,) of the elements that are not zero: the columns of `argwhere`, and
+    without `as_tuple` that itself, a row (rank of `x`,) for each, which is what PyTorch gives unless it is asked.
 
     Of arrays `size` may be left out and is then how many these are; a traced function has to state it.
 
     >>> tenon.nonzero(np.array([[0, 5], [6, 0]]), size=3, fill_value=-1)
     >>> tenon.nonzero(np.array([[0, 5], [6, 0]]))
+    >>> tenon.nonzero(np.array([[0, 5], [6, 0]]), as_tuple=False)
     """
     if size is None:
         if insertion_point() is not None:
             raise TypeError("nonzero: size is missing; in a traced function shapes cannot depend on values")
-        if np.ndim(x) == 0:
+        if np.ndim(x) == 0 and as_tuple:
             raise InferenceError("nonzero: x has rank 0 where an axis or more is needed")
         ArgwhereOp.fills(np.ndim(x), tuple(np.atleast_1d(fill_value).tolist()))
         if type(x) is np.ndarray and x.dtype.kind in "biuf":
-            return x.nonzero()  # a program is for one size
+            return x.nonzero() if as_tuple else np.argwhere(x)  # a program is for one size
         size = int(ops.count_nonzero(x))
     rank = x.ndim if isinstance(x, Value) else np.ndim(x)
     places = ops.argwhere(x, size=size, fill_value=fill_value)
+    if not as_tuple:
+        return places
     return tuple([places[:, axis] for axis in range(rank)])
 
 
