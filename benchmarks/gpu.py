@@ -106,13 +106,16 @@ def contestants(
 
     import tenon
 
-    yield "tenon", (tenon.jit(workload.in_tenon(tenon), device="cuda"), [[as_cupy(x) for x in one] for one in sets])
+    ours = workload.in_tenon(tenon)
+    call = ours if workload.is_step else tenon.jit(ours, device="cuda")
+    yield "tenon", (call, [[as_cupy(x) for x in one] for one in sets])
     in_torch = workload.in_torch(torch)
     if "torch" in peers:
         yield "torch", (in_torch, sets)
     if "torch.compile" in peers and workload.compiled:
         torch._dynamo.reset()  # pyright: ignore
-        yield "torch.compile", (torch.compile(in_torch, dynamic=False), sets)
+        made = workload.in_compiled_torch
+        yield "torch.compile", (made(torch) if made else torch.compile(in_torch, dynamic=False), sets)
 
 
 def as_cupy(tensor: Any) -> Any:
@@ -172,7 +175,8 @@ def measured(workload: GpuWorkload, peers: Sequence[str], seconds: float) -> dic
     torch.manual_seed(0)
     first = workload.inputs(torch)
     size = sum(x.nbytes for x in first)
-    sets = [first, *[workload.inputs(torch) for _ in range(max(1, min(MOST_SETS, -(-BEYOND_L2 // size)) - 1))]]
+    count = max(2, min(MOST_SETS, -(-BEYOND_L2 // size))) if size else 1
+    sets = [first, *[workload.inputs(torch) for _ in range(count - 1)]]
     row: dict[str, Any] = {"name": workload.name, "section": workload.section, "device": {}, "host": {}, "error": {}}
     row |= {"bytes": workload.bytes, "operations": workload.operations, "kind": workload.kind}
     expected = None

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.networks import NETWORKS, operations, problem
+
 Function = Callable[..., Any]
 
 
@@ -27,6 +29,10 @@ class GpuWorkload:
     kind: str = "f32"
     compiled: bool = True
     """Whether `torch.compile` takes part."""
+    in_compiled_torch: Callable[[Any], Function] | None = None
+    """What takes part as `torch.compile` where that is more than a call of it."""
+    is_step: bool = False
+    """Whether a call takes no inputs and changes what the function keeps; Tenon's then compiles by itself."""
 
     def widened(self, torch: Any, x: Any) -> Any:
         """An input in a dtype in which PyTorch's result counts as exact."""
@@ -360,6 +366,31 @@ def _pooling() -> GpuWorkload:
     )
 
 
+def _step(network: str) -> GpuWorkload:
+    """A step of training by Adam, of a network that CPUs are measured by as well. Compiled, PyTorch replays graphs."""
+
+    def ours(tenon: Any) -> Function:
+        from benchmarks.networks import in_tenon
+
+        return in_tenon.stepper(network, problem(network), device="cuda")
+
+    def torchs(torch: Any, **settings: Any) -> Function:
+        from benchmarks.networks import in_torch
+
+        return in_torch.stepper(network, problem(network), device="cuda", **settings)
+
+    return GpuWorkload(
+        f"{network}-step-f32",
+        "Training",
+        normal(),
+        ours,
+        torchs,
+        operations=operations(network),
+        in_compiled_torch=lambda torch: torchs(torch, compiled=True, mode="reduce-overhead"),
+        is_step=True,
+    )
+
+
 def _places(count: int, below: int) -> Callable[[Any], Any]:
     return lambda torch: torch.randint(0, below, (count,), device="cuda")
 
@@ -435,4 +466,5 @@ WORKLOADS = (
     *_convolutions(),
     _pooling(),
     *_indices(),
+    *map(_step, NETWORKS),
 )

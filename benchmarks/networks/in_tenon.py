@@ -99,13 +99,20 @@ def start(network: str, problem: Problem) -> tuple[Any, Any]:
     return model, optimizer.init(model)
 
 
-def stepper(network: str, problem: Problem) -> Callable[[], Any]:
+def stepper(network: str, problem: Problem, *, device: str = "cpu") -> Callable[[], Any]:
     """A function that does a step and gives the loss before it."""
     model, state = start(network, problem)
+    inputs, labels = problem.inputs, problem.labels
+    if device != "cpu":
+        import cupy  # pyright: ignore[reportMissingImports]
+
+        model = model.to(device)
+        state = optimizer.init(model)
+        inputs, labels = cupy.asarray(inputs), cupy.asarray(labels)
 
     def step() -> Any:
         nonlocal model, state
-        model, state, value = train_step(model, state, problem.inputs, problem.labels)
+        model, state, value = train_step(model, state, inputs, labels)
         return value
 
     return step

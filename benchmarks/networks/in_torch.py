@@ -76,22 +76,25 @@ class Transformer(nn.Module):
 MODULES = {"mlp": Mlp, "lenet": Lenet, "transformer": Transformer}
 
 
-def stepper(network: str, problem: Problem, *, compiled: bool = False) -> Callable[[], Any]:
-    """A function that does a step and gives the loss before it. Compiled, forward and backward are `torch.compile`'s,
-    and so is Adam.
+def stepper(
+    network: str, problem: Problem, *, compiled: bool = False, device: str = "cpu", mode: str | None = None
+) -> Callable[[], Any]:
+    """A function that does a step and gives the loss before it. Compiled, forward and backward are `torch.compile`'s in
+    a mode of it, and so is Adam.
     """
     model = MODULES[network]()
     model.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in problem.parameters.items()})
+    model.to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, fused=None if compiled else True)
-    inputs = torch.from_numpy(problem.inputs)
-    labels = torch.from_numpy(problem.labels).long().flatten()
+    inputs = torch.from_numpy(problem.inputs).to(device)
+    labels = torch.from_numpy(problem.labels).long().flatten().to(device)
 
     def loss(inputs: Any, labels: Any) -> Any:
         scores = model(inputs)
         return F.cross_entropy(scores.reshape(-1, scores.shape[-1]), labels)
 
-    measured: Any = torch.compile(loss, dynamic=False) if compiled else loss
-    update: Any = torch.compile(optimizer.step) if compiled else optimizer.step
+    measured: Any = torch.compile(loss, dynamic=False, mode=mode) if compiled else loss
+    update: Any = torch.compile(optimizer.step, mode=mode) if compiled else optimizer.step
 
     def step() -> Any:
         optimizer.zero_grad(set_to_none=True)
