@@ -10,6 +10,7 @@ when first used. Its rooms, each of which imports only those above it in this li
 `batching`      `vmap`
 `jacobians`     `jacrev`, `jacfwd`, `hessian`
 `control_flow`  loops and branches
+`draws`         keys of what is drawn without one
 `custom_rules`  functions with derivatives of their own
 `eager`         tensors: ops that run when they are called, and the tape
 `autograd`      derivatives of tensors

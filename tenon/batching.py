@@ -10,7 +10,7 @@ from typing import Any
 
 from xdsl.ir import Block
 
-from tenon.dialects.definition.value import Value, inserting
+from tenon.dialects.definition.value import Value, inserting, ops
 from tenon.dialects.families.batching import moved_axis, stacked
 from tenon.dialects.support.user_traceback import call_user
 from tenon.dialects.types.size import Size
@@ -19,11 +19,19 @@ from tenon.passes.transform.batch import batch
 from tenon.runtime.arguments.arguments import is_array
 from tenon.runtime.arguments.tree import Structure, flatten, paths, unflatten
 from tenon.runtime.tracing.trace import traced, tracing_inside
+from tenon.seeds import drawing_for_examples
 from tenon.transform import at_once, check_functions, name_of, trees
+
+_RANDOMNESS = ("error", "different", "same")
 
 
 def vmap(
-    function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, axis_size: int | None = None
+    function: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    *,
+    axis_size: int | None = None,
+    randomness: str = "same",
 ) -> Callable[..., Any]:
     """A function that computes `function` for many examples at once, without a loop where the ops allow it.
 
@@ -31,11 +39,14 @@ def vmap(
     entry per argument, which may be a tree of axes that is like the argument or ends early. `None` marks what is the
     same for every example. Keyword arguments have the examples along axis 0. `out_axes` says in the same way where the
     results have them; `None` is for what does not depend on an example. `axis_size` is the number of examples, needed
-    where no argument has any.
+    where no argument has any. What is drawn without a key of its own (`Dropout`, `rand`) is, by `randomness`, the
+    `"same"` for all examples, `"different"`, or an `"error"`.
 
     Raises `ValueError` naming the arguments where their numbers of examples differ, or where axes do not fit.
     """
     check_functions("vmap", function)
+    if randomness not in _RANDOMNESS:
+        raise ValueError(f"vmap: randomness is {randomness!r} where one of {', '.join(_RANDOMNESS)} is needed")
 
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
@@ -48,14 +59,17 @@ def vmap(
         examples = [None if a is None else _example(x, a, n) for x, a, n in zip(leaves, axes, names, strict=True)]
         size = _common_size(examples, names, axis_size)
 
-        block = Block(arg_types=[_type_of_one(x) for x in examples if x is not None])
+        numbers = ops.iota(shape=(size,), dtype="i32") if randomness == "different" else None
+        batched_values = [x for x in (*examples, numbers) if x is not None]
+        block = Block(arg_types=[_type_of_one(x) for x in batched_values])
         arguments = iter([Value(a) for a in block.args])
         given = [leaf if x is None else next(arguments) for leaf, x in zip(leaves, examples, strict=True)]
-        with inserting(tracing_inside(block)):
+        number = None if numbers is None else next(arguments)
+        with inserting(tracing_inside(block)), drawing_for_examples(randomness, number):
             own_args, own_kwargs = unflatten(structure, given)
             outputs, results = trees(call_user(function, *own_args, **own_kwargs), f"vmap: {name_of(function)}")
         targets = _axes_of(out_axes, results, "vmap: out_axes")
-        values, batched = batch(block, [x for x in examples if x is not None], [v.ssa for v in outputs], size)
+        values, batched = batch(block, batched_values, [v.ssa for v in outputs], size)
         described = zip(values, batched, targets, paths(results), strict=True)
         return unflatten(results, [_result(v, known, size, axis, name) for v, known, axis, name in described])
 

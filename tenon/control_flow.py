@@ -76,12 +76,20 @@ def _same_types(what: str, structure: Structure, left: Sequence[Value], right: S
             raise TypeError(what.format(name, a.type, b.type))
 
 
-def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function with the value and the gradient of `function`, whose backward pass computes the values inside again.
+def checkpoint(
+    function: Callable[..., Any],
+    *arguments: Any,
+    use_reentrant: bool | None = None,
+    preserve_rng_state: bool = True,
+    **keywords: Any,
+) -> Any:
+    """A function with the value and the gradient of `function`, whose backward pass computes the values inside again;
+    with arguments, what that function gives for these, as in PyTorch.
 
     Of a call, differentiation keeps the arguments and what `function` takes from around it. This needs less memory, at
-    the price of computing `function` twice. Arguments and results are trees; checkpoints may be nested. Raises
-    `TypeError` if `function` cannot be called, or returns leaves that are no arrays.
+    the price of computing `function` twice. What is drawn inside (`Dropout`, `rand`) is the same both times.
+    `use_reentrant` and `preserve_rng_state` are PyTorch's, and change nothing. Arguments and results are trees;
+    checkpoints may be nested. Raises `TypeError` if `function` cannot be called, or returns leaves that are no arrays.
     """
     check_functions("checkpoint", function)
 
@@ -92,7 +100,8 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         op = emit(CheckpointOp.of([], block, [v.type for v in given]))
         return unflatten(structure, [Value(r) for r in op.results])
 
-    return at_once(transformed)
+    made = at_once(transformed)
+    return made(*arguments, **keywords) if arguments or keywords else made
 
 
 @shows_user_frames

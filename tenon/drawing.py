@@ -1,36 +1,31 @@
 """Random tensors by PyTorch's names, whose numbers are another stream of `nn.manual_seed` at each call.
 
-They are drawn when they are asked for, so that a function that is traced would draw once for all its calls: there,
-these are errors, and `tenon.random_normal(key, shape)` and its like, functions of a key, are what to write.
+Where a function is traced whose program draws anew at each call (`draws`), they are computed of keys, and are other
+numbers than those of NumPy's generators. In functions of `jit` they are errors, and `tenon.random_normal(key, shape)`
+and its like, functions of a key, are what to write.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import numpy as np
 
+import tenon
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.registry import DEFAULT_DEVICE
-from tenon.dialects.definition.value import TracedValueError, Value, insertion_point
+from tenon.dialects.definition.value import Value, insertion_point
 from tenon.dialects.support.device import Device, device_named
 from tenon.dialects.support.plain_arrays import elements_of, on_host
 from tenon.dialects.types.shapes import check_count, check_sizes
+from tenon.draws import next_key, runs_once
 from tenon.eager.modes import TRACING, is_traced
 from tenon.eager.tensor import Tensor, as_tensor
 from tenon.runtime.cuda.arrays import place_among
 from tenon.runtime.cuda.names import checked_device
 from tenon.seeds import Seed, generator_of
-
-
-def _generator(function: str, given: Seed, instead: str = "random_uniform") -> np.random.Generator:
-    if given is None and is_traced():
-        raise TracedValueError(
-            f"tenon.{function} draws when it is called, and while a function is traced that is once for all its calls; "
-            f"write tenon.{instead}(key, ...), with the key as an argument"
-        )
-    return generator_of(given)
 
 
 def _shape(function: str, sizes: tuple[Any, ...], size: Any) -> tuple[int, ...]:
@@ -45,8 +40,24 @@ def _shape(function: str, sizes: tuple[Any, ...], size: Any) -> tuple[int, ...]:
     return found
 
 
-def _made(numbers: Any, dtype: object, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return Tensor(np.asarray(numbers), dtype=dtype, device=device, requires_grad=requires_grad)
+def _drawn(
+    function: str,
+    instead: str,
+    generator: Seed,
+    at_once: Callable[[np.random.Generator], Any],
+    of_key: Callable[[Any], Any],
+    *,
+    dtype: object = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """What a generator of NumPy's gives, or, where a function is traced, what is computed of a key."""
+    if generator is None and is_traced():
+        made = of_key(next_key(f"tenon.{function}", f"tenon.{instead}(key, ...), with the key as an argument"))
+        place = None if device is None else checked_device(device)
+        return made_as_asked(function, made, place, requires_grad)
+    numbers = np.asarray(at_once(generator_of(generator)))
+    return Tensor(numbers, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def rand(
@@ -59,7 +70,14 @@ def rand(
 ) -> Tensor:
     """Numbers uniform in [0, 1), of a shape given by sizes or one tuple of them."""
     shape = _shape("rand", sizes, size)
-    return _made(_generator("rand", generator).random(shape), dtype, device, requires_grad)
+    return _drawn(
+        *("rand", "random_uniform", generator),
+        lambda draws: draws.random(shape),
+        lambda key: tenon.random_uniform(key, shape, dtype=dtype),
+        dtype=dtype,
+        device=device,
+        requires_grad=requires_grad,
+    )
 
 
 def randn(
@@ -72,8 +90,14 @@ def randn(
 ) -> Tensor:
     """Numbers of the normal distribution of mean 0 and variance 1, of a shape given by sizes or one tuple of them."""
     shape = _shape("randn", sizes, size)
-    drawn = _generator("randn", generator, "random_normal").standard_normal(shape)
-    return _made(drawn, dtype, device, requires_grad)
+    return _drawn(
+        *("randn", "random_normal", generator),
+        lambda draws: draws.standard_normal(shape),
+        lambda key: tenon.random_normal(key, shape, dtype=dtype),
+        dtype=dtype,
+        device=device,
+        requires_grad=requires_grad,
+    )
 
 
 def randint(
@@ -87,42 +111,44 @@ def randint(
     shape = _shape("randint", (), size)
     if low >= high:
         raise ValueError(f"tenon.randint: low is {low} and high is {high}, which no integers are between")
-    return _made(_generator("randint", generator, "random_integers").integers(low, high, shape), dtype, device)
+    return _drawn(
+        *("randint", "random_integers", generator),
+        lambda draws: draws.integers(low, high, shape),
+        lambda key: tenon.random_integers(key, shape, low, high, dtype=dtype),
+        dtype=dtype,
+        device=device,
+    )
 
 
 def randperm(count: int, *, dtype: object = "i64", generator: Seed = None, device: Any = None) -> Tensor:
     """The integers from 0 to before `count`, in any order."""
     check_count("tenon.randperm", "count", count)
-    return _made(_generator("randperm", generator, "random_permutation").permutation(count), dtype, device)
+    return _drawn(
+        *("randperm", "random_permutation", generator),
+        lambda draws: draws.permutation(count),
+        lambda key: tenon.random_permutation(key, count).astype(dtype),
+        dtype=dtype,
+        device=device,
+    )
 
 
 def rand_like(x: Any, *, dtype: object = None, generator: Seed = None, requires_grad: bool = False) -> Tensor:
     """Numbers uniform in [0, 1), of the shape of `x`, and of its dtype by default."""
-    return rand(
-        tuple(x.shape),
-        dtype=x.dtype if dtype is None else dtype,
-        generator=_known("rand_like", x, generator),
-        device=_device_of(x),
-        requires_grad=requires_grad,
-    )
+    return rand(tuple(x.shape), requires_grad=requires_grad, **_like(x, dtype, generator))
 
 
 def randn_like(x: Any, *, dtype: object = None, generator: Seed = None, requires_grad: bool = False) -> Tensor:
     """Numbers of the normal distribution of mean 0 and variance 1, of the shape of `x`, and of its dtype by default."""
-    given = _known("randn_like", x, generator, "random_normal")
-    return randn(
-        tuple(x.shape),
-        dtype=x.dtype if dtype is None else dtype,
-        generator=given,
-        device=_device_of(x),
-        requires_grad=requires_grad,
-    )
+    return randn(tuple(x.shape), requires_grad=requires_grad, **_like(x, dtype, generator))
 
 
-def _known(function: str, x: Any, generator: Seed, instead: str = "random_uniform") -> np.random.Generator:
-    if isinstance(x, Value):
-        generator = None  # whatever it is, it draws once
-    return _generator(function, generator, instead)
+def _like(x: Any, dtype: object, generator: Seed) -> dict[str, Any]:
+    is_of_program = isinstance(x, Value) and not runs_once()  # where a generator would draw once for all calls
+    return {
+        "dtype": x.dtype if dtype is None else dtype,
+        "generator": None if is_of_program else generator,
+        "device": _device_of(x),
+    }
 
 
 def _numbers(given: Any) -> np.ndarray[Any, Any]:
@@ -138,39 +164,73 @@ def _device_of(*given: Any) -> str | None:
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Seed = None) -> Tensor:
     """Numbers of normal distributions with these means and deviations, broadcast to `size`, if it is given."""
     device = _device_of(mean, std)
-    mean, std = _numbers(mean), _numbers(std)
-    shape = np.broadcast_shapes(mean.shape, std.shape) if size is None else _shape("normal", (), size)
-    drawn = _generator("normal", generator, "random_normal").normal(mean, std, shape)
-    return _made(drawn, "f64" if np.float64 in (mean.dtype, std.dtype) and size is None else "f32", device)
+    dtypes = [getattr(given, "dtype", None) for given in (mean, std)]
+    dtype = "f64" if np.float64 in dtypes and size is None else "f32"
+    shape = np.broadcast_shapes(np.shape(mean), np.shape(std)) if size is None else _shape("normal", (), size)
+    return _drawn(
+        *("normal", "random_normal", generator),
+        lambda draws: draws.normal(_numbers(mean), _numbers(std), shape),
+        lambda key: tenon.random_normal(key, shape, mean, std, dtype=dtype),
+        dtype=dtype,
+        device=device,
+    )
 
 
 def bernoulli(p: Any, *, generator: Seed = None) -> Tensor:
-    """1 with the probability that each element of `p` is, otherwise 0, of its shape and dtype."""
-    device, p = _device_of(p), _numbers(p)
-    if p.size and not ((p >= 0) & (p <= 1)).all():
-        raise ValueError("tenon.bernoulli: p has an element that is outside of [0, 1]")
-    drawn = _generator("bernoulli", generator, "random_bernoulli").random(p.shape)
-    return _made(drawn < p, p.dtype if p.dtype.kind == "f" else "f32", device)
+    """1 with the probability that each element of `p` is, otherwise 0, of its shape and dtype. Raises `ValueError` for
+    one outside of [0, 1], where that is known."""
+
+    def at_once(draws: np.random.Generator) -> Any:
+        known = _numbers(p)
+        if known.size and not ((known >= 0) & (known <= 1)).all():
+            raise ValueError("tenon.bernoulli: p has an element that is outside of [0, 1]")
+        return draws.random(known.shape) < known
+
+    given: Any = getattr(p, "dtype", None)
+    dtype = "f32" if given is None or not tenon.isdtype(given, "real floating") else given
+    return _drawn(
+        *("bernoulli", "random_bernoulli", generator),
+        at_once,
+        lambda key: tenon.random_bernoulli(key, p).astype(dtype),
+        dtype=dtype,
+        device=_device_of(p),
+    )
 
 
 def multinomial(weights: Any, num_samples: int, replacement: bool = False, *, generator: Seed = None) -> Tensor:
     """For each row of `weights` (..., n), which are no less than 0 and need not add up to 1, the places (..., k) of
     `num_samples` elements, drawn in proportion to them; each at most once unless there is `replacement`.
 
-    Raises `ValueError` for weights that are negative, not finite or all 0, and for too few of them.
+    Raises `ValueError` for weights that are negative, not finite or all 0, and for too few, where these are known.
     """
     check_count("tenon.multinomial", "num_samples", num_samples)
-    given = np.asarray(_numbers(weights), np.float64)
-    if given.ndim not in (1, 2):
-        raise ValueError(f"tenon.multinomial: weights has rank {given.ndim} where 1 or 2 is needed")
-    if not np.isfinite(given).all() or (given < 0).any() or (given.sum(-1) <= 0).any():
-        raise ValueError("tenon.multinomial: each row of weights must be finite, not negative, and not all 0")
-    if not replacement and ((given > 0).sum(-1) < num_samples).any():
-        raise ValueError(f"tenon.multinomial: a row has fewer than {num_samples} weights that are not 0")
-    draws = _generator("multinomial", generator, "random_categorical")
-    rows = np.atleast_2d(given / given.sum(-1, keepdims=True))
-    found = np.stack([draws.choice(rows.shape[1], num_samples, replacement, row) for row in rows])
-    return _made(found[0] if given.ndim == 1 else found, "i64", _device_of(weights))
+    if np.ndim(weights) not in (1, 2):
+        raise ValueError(f"tenon.multinomial: weights has rank {np.ndim(weights)} where 1 or 2 is needed")
+
+    def at_once(draws: np.random.Generator) -> Any:
+        given = np.asarray(_numbers(weights), np.float64)
+        if not np.isfinite(given).all() or (given < 0).any() or (given.sum(-1) <= 0).any():
+            raise ValueError("tenon.multinomial: each row of weights must be finite, not negative, and not all 0")
+        if not replacement and ((given > 0).sum(-1) < num_samples).any():
+            raise ValueError(f"tenon.multinomial: a row has fewer than {num_samples} weights that are not 0")
+        rows = np.atleast_2d(given / given.sum(-1, keepdims=True))
+        found = np.stack([draws.choice(rows.shape[1], num_samples, replacement, row) for row in rows])
+        return found[0] if given.ndim == 1 else found
+
+    def of_key(key: Any) -> Any:
+        logits = tenon.log(weights)
+        if not replacement:  # the places of the greatest of logits with Gumbel noise (Vieira, 2014)
+            noise = tenon.random_gumbel(key, tuple(logits.shape))
+            return tenon.topk(logits + noise, num_samples)[1]
+        return tenon.random_categorical(key, logits, num_samples)
+
+    return _drawn(
+        *("multinomial", "random_categorical", generator),
+        at_once,
+        of_key,
+        dtype="i64",
+        device=_device_of(weights),
+    )
 
 
 def device(name: Any = "cpu", index: int | None = None) -> Device:

@@ -11,16 +11,26 @@ from tenon.dialects.support.suggestion import attribute_hints, did_you_mean
 from tenon.eager.parameters import as_arrays
 from tenon.jacobians import hessian, jacfwd, jacrev
 from tenon.nn.module import Module
-from tenon.nn.regularization import COUNTING, RandomModule
+from tenon.nn.regularization import RandomModule
 from tenon.runtime.arguments.tree import flatten, unflatten
-from tenon.runtime.tracing.trace import is_tracing_for_later
 from tenon.transform import grad, jvp, vjp
 
 
-def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0) -> Callable[..., Any]:
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
     """`tenon.vmap` with PyTorch's names of its arguments: a function that computes `func` for many examples at once,
-    which are along `in_dims` of the arguments and `out_dims` of the results."""
-    return batching.vmap(func, in_dims, out_dims)
+    which are along `in_dims` of the arguments and `out_dims` of the results.
+
+    What is drawn without a key of its own (`Dropout`, `rand`) is, by `randomness`, the `"same"` for all examples,
+    `"different"`, or an `"error"`. `chunk_size`, which has PyTorch compute so many at once, changes nothing here.
+    """
+    return batching.vmap(func, in_dims, out_dims, randomness=randomness)
 
 
 def grad_and_value(
@@ -59,11 +69,7 @@ def functional_call(
     new = {id(as_arrays(own[path])): value for path, value in given.items()}
     leaves, structure = flatten(module)
     called = unflatten(structure, [new.get(id(leaf), leaf) for leaf in leaves])
-    before, COUNTING.is_known = COUNTING.is_known, not is_tracing_for_later()
-    try:
-        result = called(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
-    finally:
-        COUNTING.is_known = before
+    result = called(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
     for path, layer in called.named_modules():
         if isinstance(layer, RandomModule) and (f"{path}.calls" if path else "calls") not in given:
             own = module.get_submodule(path)

@@ -21,6 +21,7 @@ from tenon.runtime.cuda.arrays import as_data
 from tenon.runtime.retrace import TracedCall, TracedFunction
 from tenon.runtime.tracing.trace import traced
 from tenon.runtime.tracing.watch import watch
+from tenon.seeds import Draws
 
 
 def _values(leaves: Sequence[Any], names: Sequence[str], what: str) -> list[Value]:
@@ -202,14 +203,17 @@ def vjp(function: Callable[..., Any], *primals: Any, cotangent: Any = None) -> A
         return at_once(both)(cotangent, *primals)
     if insertion_point() is not None:
         return linearized(*primals)
-    value = at_once(lambda *arguments: function(*arguments))(*primals)
+    draws = Draws()
+    with draws.noted():
+        value = at_once(lambda *arguments: function(*arguments))(*primals)
     leaves, structure = flatten(value)
     if any(getattr(leaf, "requires_grad", False) for leaf in leaves):
         raise TypeError(
             "vjp: the value is a tensor that requires a gradient, and what pull_back gives would have none; call "
             "vjp(f, *primals, cotangent=...), which is recorded, or detach() what f is given and reads"
         )
-    backward = TracedCall(Parameters(lambda *given: both(*given)[1]), (value, *primals), {}, holds=True)
+    with draws.again():
+        backward = TracedCall(Parameters(lambda *given: both(*given)[1]), (value, *primals), {}, holds=True)
 
     def pull_back(cotangent: Any) -> tuple[Any, ...]:
         return backward.run(_seeds(cotangent, leaves, structure, "vjp: cotangent"))

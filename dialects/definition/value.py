@@ -77,6 +77,13 @@ def insertion_point() -> InsertionPoint | None:
     return _STATE.stack[-1] if _STATE.stack else None
 
 
+def tracing_of(value: Value) -> InsertionPoint | None:
+    """The insertion point of the function, branch or step that `value` was traced in, if it is still active."""
+    owner = value.ssa.owner
+    block = owner if isinstance(owner, Block) else owner.parent
+    return next((point for point in _STATE.stack if point.block is block), None)
+
+
 def folding_literals() -> InsertionPoint:
     """The innermost active insertion point, with ops on literals alone computed at once."""
     point = _STATE.stack[-1]

@@ -11,6 +11,8 @@ from weakref import ref
 
 import numpy as np
 
+from tenon.dialects.definition.value import ops
+from tenon.draws import next_key
 from tenon.eager.modes import no_grad
 from tenon.eager.parts import Parts
 from tenon.eager.recording import Handle
@@ -107,34 +109,63 @@ class Familiar(Parts):
         self[(np.arange(min(self.shape)),) * self.ndim] = fill_value
         return self
 
-    def _drawn(self, draw: Callable[[np.random.Generator], Any], generator: Seed) -> Self:
-        if self._is_traced:
+    @property
+    def _digits(self) -> str:
+        return "f64" if self.dtype == np.float64 else "f32"
+
+    def _drawn(
+        self, of_generator: Callable[[np.random.Generator], Any], of_key: Callable[[Any], Any], generator: Seed
+    ) -> Self:
+        if not self._is_traced:
+            self[...] = self._beside(np.asarray(of_generator(generator_of(generator))).astype(self._array.dtype))
+        elif generator is not None:
             raise TypeError(
-                "numbers drawn into a tensor while a function is traced would be the same in all its calls; "
-                "use tenon.random_uniform(key, shape) or its like, with the key as an argument"
+                "a generator would give the same numbers in all calls of a function that is traced; leave it out, and "
+                "tenon.manual_seed says which are drawn"
             )
-        self[...] = self._beside(np.asarray(draw(generator_of(generator))).astype(self._array.dtype))
+        else:
+            self[...] = of_key(next_key("a tensor", "tenon.random_uniform(key, shape) or its like")).astype(self.dtype)
         return self
 
     def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator: Seed = None) -> Self:
         """Draw all elements anew, uniform in [low, high)."""
-        return self._drawn(lambda draws: draws.uniform(low, high, self.shape), generator)
+        return self._drawn(
+            lambda draws: draws.uniform(low, high, self.shape),
+            lambda key: ops.random_uniform(key, self.shape, low, high, dtype=self._digits),
+            generator,
+        )
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Seed = None) -> Self:
         """Draw all elements anew, of a normal distribution."""
-        return self._drawn(lambda draws: draws.normal(mean, std, self.shape), generator)
+        return self._drawn(
+            lambda draws: draws.normal(mean, std, self.shape),
+            lambda key: ops.random_normal(key, self.shape, mean, std, dtype=self._digits),
+            generator,
+        )
 
     def bernoulli_(self, p: float = 0.5, *, generator: Seed = None) -> Self:
         """Draw all elements anew: 1 with probability `p`, otherwise 0."""
-        return self._drawn(lambda draws: draws.random(self.shape) < p, generator)
+        return self._drawn(
+            lambda draws: draws.random(self.shape) < p,
+            lambda key: ops.random_bernoulli(key, p, self.shape),
+            generator,
+        )
 
     def exponential_(self, lambd: float = 1.0, *, generator: Seed = None) -> Self:
         """Draw all elements anew, of an exponential distribution of rate `lambd`."""
-        return self._drawn(lambda draws: draws.exponential(1 / lambd, self.shape), generator)
+        return self._drawn(
+            lambda draws: draws.exponential(1 / lambd, self.shape),
+            lambda key: ops.random_exponential(key, self.shape, lambd, dtype=self._digits),
+            generator,
+        )
 
     def random_(self, low: int = 0, high: int | None = None, *, generator: Seed = None) -> Self:
         """Draw all elements anew: integers of [low, high), or of [0, low) with one argument."""
         first, last = (0, low) if high is None else (low, high)
         if last <= first:
             raise ValueError(f"random_: there is no integer from {first} to before {last}")
-        return self._drawn(lambda draws: draws.integers(first, last, self.shape), generator)
+        return self._drawn(
+            lambda draws: draws.integers(first, last, self.shape),
+            lambda key: ops.random_integers(key, self.shape, first, last, dtype="i64"),
+            generator,
+        )

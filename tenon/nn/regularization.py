@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import copy
 import math
-import threading
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 import tenon
-from tenon.control_flow import LOOPS
 from tenon.dialects.support.plain_arrays import is_stored
+from tenon.draws import runs_once, where_it_is
 from tenon.nn.module import Array, Module
-from tenon.seeds import Seed, new_key
-
-
-class _Counting(threading.local):
-    """Whether draws are counted while a function is traced, too: its program is run once, as a call of the function."""
-
-    is_known = False
-
-
-COUNTING = _Counting()
+from tenon.seeds import Seed, drawn_once, key_for_example, new_key
 
 
 class RandomModule(Module):
@@ -44,14 +34,24 @@ class RandomModule(Module):
 
     def drawn(self, shape: Sequence[int]) -> Array:
         """Numbers uniform in [0, 1), as f32."""
-        numbers = tenon.random_uniform(tenon.fold_in(self.key, self.calls), tuple(shape))
-        if COUNTING.is_known and not LOOPS.depth and is_stored(self.calls):
-            calls = self.calls.copy()
-            calls += 1
-            self.calls = calls
-        else:
-            self.calls = tenon.add(self.calls, 1)
-        return numbers
+        with where_it_is(self.calls):
+            is_of_call = runs_once() and is_stored(self.calls)
+            key, calls = drawn_once(self._counted_in_place) if is_of_call else self._counted()
+            key = tenon.fold_in(key, calls)
+        return tenon.random_uniform(key_for_example(key), tuple(shape))
+
+    def _counted(self) -> tuple[Array, Array]:
+        """The key and the number of a call, which is counted."""
+        calls = self.calls
+        self.calls = tenon.add(calls, 1)
+        return self.key, calls
+
+    def _counted_in_place(self) -> tuple[Array, Array]:
+        """The same while a function is traced, of which an array from around it stays one."""
+        calls = self.calls
+        self.calls = calls.copy()
+        self.calls += 1
+        return self.key, calls
 
 
 def independent_copy(module: Module, seed: Seed = None) -> Any:

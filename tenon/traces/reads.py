@@ -17,6 +17,7 @@ from tenon.nn.module import Module
 from tenon.runtime.arguments.tree import is_named_tuple
 from tenon.runtime.reads.places import Holder, Place
 from tenon.runtime.reads.reads import Reads, found_in
+from tenon.seeds import COUNTED_STREAM
 from tenon.traces.stand_ins import Written, key_of
 
 NUMBERS = (int, float)
@@ -139,6 +140,8 @@ def reads_of(
     writes to, what is `written`. `leaves` are its arguments."""
     while True:
         reads = TensorReads(written)
+        if written.draws:
+            reads.add_argument(COUNTED_STREAM, "draws")
         found_in(reads, function, arguments)
         captured = {id(tensor) for tensor, _ in reads.tensors.values()}
         given = captured | {id(leaf) for leaf in leaves}  # which gradients may go to, too

@@ -17,8 +17,9 @@ from weakref import ref
 import numpy as np
 
 from tenon.dialects.definition.operands import to_value
-from tenon.dialects.definition.value import Value
+from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.support.plain_arrays import is_stored
+from tenon.draws import COUNTED, where_it_is
 from tenon.eager.changes import is_private, sharing
 from tenon.eager.modes import TRACING
 from tenon.eager.parameters import adopt
@@ -31,9 +32,10 @@ from tenon.runtime.cuda.arrays import place_among
 from tenon.runtime.cuda.names import checked_device, kind_of
 from tenon.runtime.reads.places import Place
 from tenon.runtime.tracing.watch import watch
+from tenon.seeds import COUNTED_STREAM
 from tenon.traces.changes import Standing
 from tenon.traces.reads import TensorReads
-from tenon.traces.stand_ins import DrawError, TraceError
+from tenon.traces.stand_ins import DrawError, TraceError, WrittenAgain
 from tenon.traces.symbols import DETACHED, TracedTensor, traced_kind, value_of
 
 # The fields of tensors, whatever the classes of these make of them.
@@ -111,6 +113,8 @@ class Session:
     """Where what stands for a tensor came from, by its identity."""
     _laid: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])
     _detached: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])
+    _draws: bool = False
+    """Whether a number was drawn whose state is no input yet."""
 
     def __post_init__(self) -> None:
         self.standing = Standing(self.name, self.reads)
@@ -133,7 +137,7 @@ class Session:
 
     def begin(self, values: Sequence[Value]) -> None:
         """Put stand-ins into their places."""
-        TRACING.session = self
+        TRACING.session = COUNTED.program = self
         watching = watch()
         for module in self.reads.modules:
             if watching is not None:
@@ -290,6 +294,17 @@ class Session:
             )
         self.gradients[id(tensor)] = (tensor, gradient)
 
+    def next_key(self) -> Value:
+        """A key for one draw, which the program counts."""
+        state = COUNTED_STREAM.state
+        if not self.reads.written.draws:
+            self._draws = True  # the trace has to be made again, with the state as an input
+            return to_value(np.zeros(2, np.int32))
+        with where_it_is(state["calls"]):
+            key = ops.fold_in(state["key"], state["calls"])
+            state["calls"] = state["calls"] + 1
+        return key
+
     # --- the end ------------------------------------------------------------------------------------
 
     def end(self) -> None:
@@ -301,7 +316,7 @@ class Session:
             raise
 
     def _put_back(self) -> None:
-        TRACING.session = None
+        TRACING.session = COUNTED.program = None
         TRACING.threads.discard(threading.get_ident())
         for before in self._entered.values():
             tensor = before.tensor
@@ -321,7 +336,11 @@ class Session:
                 source.hooks.update(hooks)
 
     def changes(self) -> list[tuple[Place, Any]]:
-        """The places that have other traced values now, and these. Raises `TraceError` for other changes."""
+        """The places that have other traced values now, and these. Raises `TraceError` for other changes, and
+        `WrittenAgain` where more is to be an input."""
+        if self._draws:
+            self.reads.written.draws = True
+            raise WrittenAgain
         if self._drawn() != self._generators:
             raise DrawError(
                 f"{self.name} draws numbers of NumPy's or Python's, which a program would do once; use "

@@ -54,6 +54,8 @@ class Written:
     number in such a tree."""
     lists: dict[int, Any] = field(default_factory=dict[int, Any])
     """Lists and queues that grow."""
+    draws: bool = False
+    """Whether the function draws without a key, so that the state of that is an input."""
     shared: set[Key] = field(default_factory=set[Key])
     """Those of the places where something lies that the function has from elsewhere, too: these are guarded."""
 

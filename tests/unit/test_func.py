@@ -98,3 +98,62 @@ def test_each_call_draws_as_calls_of_the_module_would() -> None:
         np.testing.assert_array_equal(func.functional_call(other, fixed, (x,)), direct[0])
     traced = tenon.trace(lambda x: called(own, x))
     assert not np.array_equal(traced(x), traced(x))
+
+
+DRAWS: list[Any] = [
+    lambda model, x: func.grad(lambda x: func.functional_call(model, {}, (x,)).sum())(x),
+    lambda model, x: nn.functional.dropout(x),
+    lambda model, x: tenon.checkpoint(model, x) * 2 * tenon.bernoulli(tenon.full(x.shape, 0.5)),
+]
+
+
+@pytest.mark.parametrize("draw", DRAWS, ids=["module", "function", "checkpoint"])
+def test_examples_have_numbers_of_their_own_where_they_shall(draw: Any) -> None:
+    """At once, and in a program that is called again."""
+    model, x = nn.Dropout(0.5, seed=1), tenon.tensor(np.ones((3, 32), np.float32))
+    by_mode = {mode: func.vmap(lambda x: draw(model, x), randomness=mode) for mode in ("different", "same", "error")}
+    for wrapped in (lambda f: f, tenon.trace):
+        for mode, count in (("different", 6), ("same", 2)):
+            call = wrapped(by_mode[mode])
+            found = np.concatenate([call(x).numpy() for _ in range(2)])
+            assert {*found.ravel().tolist()} <= {0.0, 2.0, 4.0}
+            assert len({tuple(row) for row in found.tolist()}) == count
+        with pytest.raises(RuntimeError, match=r"^vmap: random numbers are drawn .* randomness='different'"):
+            wrapped(by_mode["error"])(x)
+
+
+def test_each_axis_of_examples_says_what_its_numbers_are() -> None:
+    model, x = nn.Dropout(0.5, seed=1), np.ones((2, 3, 32), np.float32)
+
+    def masks(outer: str, inner: str) -> np.ndarray[Any, Any]:
+        rows = tenon.jit(lambda model, x: (func.vmap(func.vmap(model, randomness=inner), randomness=outer)(x), model))
+        return rows(model, x)[0]
+
+    assert len({tuple(row) for row in masks("different", "different").reshape(6, 32).tolist()}) == 6
+    outer = masks("different", "same")
+    np.testing.assert_array_equal(outer, np.broadcast_to(outer[:, :1], outer.shape))
+    assert not np.array_equal(outer[0], outer[1])
+    np.testing.assert_array_equal(masks("same", "different")[0], masks("same", "different")[1])
+    with pytest.raises(RuntimeError, match="randomness is 'error'"):
+        masks("error", "different")
+    with pytest.raises(ValueError, match=r"^vmap: randomness is 'other' where one of error, different, same is needed"):
+        func.vmap(model, randomness="other")
+
+
+def test_what_is_computed_again_draws_the_same() -> None:
+    """In the gradient of a checkpoint, and where a function is traced for its value and once more to pull back."""
+    model = nn.Sequential(nn.Linear(4, 64, seed=0), nn.Dropout(0.5, seed=1)).requires_grad_()
+    x = tenon.tensor(X, requires_grad=True)
+
+    def step(x: Any) -> Any:
+        y = tenon.checkpoint(lambda x: nn.functional.dropout(model(x)), x, use_reentrant=False)
+        return y, *tenon.autograd.grad(y.sum(), x)
+
+    for run in (step, tenon.trace(step)):
+        y, slope = run(x)
+        mask = y.detach() / model[0](x).detach()
+        np.testing.assert_allclose(slope.numpy(), (mask @ model[0].weight.detach()).numpy(), rtol=1e-4, atol=1e-5)
+    ones = np.ones(64, np.float32)
+    for draw in (model[1], nn.functional.dropout):
+        value, pull_back = tenon.vjp(lambda x, draw=draw: draw(x), ones)
+        np.testing.assert_array_equal(pull_back(ones)[0], value)

@@ -36,7 +36,9 @@ TRANSFORMED: dict[str, Callable[[Any], Any]] = {
 def test_modules_from_around_a_trace_stay_usable(how: str) -> None:
     network = training_network()
     before = {path: np.array(value) for path, value in network.state_dict().items()}
-    names = r"1\.running_mean, 1\.running_var, 1\.num_batches_tracked, 2\.calls"
+    # a program that runs once has counted what it draws when it is traced
+    counts = r", 2\.calls" if how in ("jit", "scan") else ""
+    names = rf"1\.running_mean, 1\.running_var, 1\.num_batches_tracked{counts}"
     words = rf"Sequential: {names} of a module that is no argument"
     with pytest.raises(tenon.TracedValueError, match=words):
         TRANSFORMED[how](network)

@@ -10,11 +10,11 @@ import numpy as np
 import tenon
 from tenon.dialects.definition.one_program import one_program_when_large
 from tenon.dialects.definition.value import TracedValueError, Value
-from tenon.eager.modes import is_traced, no_grad
+from tenon.draws import next_key
+from tenon.eager.modes import no_grad
 from tenon.eager.tensor import Tensor
 from tenon.nn import pooling
 from tenon.nn.linear import bags_of, check_places, check_table, embedded, padding_row
-from tenon.seeds import new_key
 
 
 def embedding(
@@ -240,12 +240,7 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_conv_transpose, (1, 
 
 
 def _key(function: str) -> Any:
-    if is_traced():
-        raise TracedValueError(
-            f"nn.functional.{function} draws when it is called, and while a function is traced that is once for all "
-            "its calls; write a module, nn.Dropout for example, which counts its draws"
-        )
-    return new_key(None)
+    return next_key(f"nn.functional.{function}", "a module, nn.Dropout for example, which counts its draws")
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
