@@ -15,15 +15,15 @@ import numpy as np
 
 import tenon
 from tenon.dialects.definition.keywords import also_called
-from tenon.dialects.definition.registry import DEFAULT_DEVICE
 from tenon.dialects.definition.value import Value, insertion_point
-from tenon.dialects.support.device import Device, device_named
+from tenon.dialects.support.device import DEFAULT_DEVICE, Device, device_named, install_device_check
 from tenon.dialects.support.plain_arrays import elements_of, on_host
 from tenon.dialects.types.shapes import check_count, check_sizes
 from tenon.draws import next_key, runs_once
 from tenon.eager.modes import TRACING, is_traced
 from tenon.eager.tensor import Tensor, as_tensor
 from tenon.runtime.cuda.arrays import place_among
+from tenon.runtime.cuda.device_cuda import CudaUnavailableError, architecture
 from tenon.runtime.cuda.names import checked_device
 from tenon.seeds import Seed, generator_of
 
@@ -157,8 +157,9 @@ def _numbers(given: Any) -> np.ndarray[Any, Any]:
 
 
 def _device_of(*given: Any) -> str | None:
-    """Where numbers are drawn to for such arguments, where that is a GPU."""
-    return place_among(map(elements_of, given))
+    """Where numbers are drawn to for such arguments: where a tensor among them is."""
+    is_placed = any(isinstance(one, Tensor) for one in given)
+    return place_among(map(elements_of, given)) or ("cpu" if is_placed and TRACING.session is None else None)
 
 
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Seed = None) -> Tensor:
@@ -256,22 +257,33 @@ def made_as_asked(function: str, made: Any, device: str | None, requires_grad: b
 
 
 def set_default_device(device: Any) -> None:
-    """Have functions that create (`zeros`, `ones`, `full`, `empty`, `eye`, `arange`, `linspace`, `logspace`) give
-    tensors, as if each call named the device `"cpu"`; with `None` they give arrays again.
+    """Have functions that create (`tensor`, `zeros`, `ones`, `full`, `empty`, `eye`, `arange`, `linspace`, `logspace`,
+    `rand` and their like) give tensors on a device, and modules begin there, as if each call named it; with `None` the
+    functions of NumPy's give arrays again.
 
-    Raises `ValueError` for another device, which has to be named where tensors are made.
+    For a block, there is `with tenon.device("cuda"):`. Raises `CudaUnavailableError` where there is no GPU, and
+    `ValueError` for one that is not there.
     """
-    if device is not None and checked_device(device) != "cpu":
-        raise ValueError(
-            f"tenon.set_default_device: device is {str(device)!r} where 'cpu' or None is needed; tell each function "
-            "that makes a tensor (device=...), and bring modules there (model.to(device))"
-        )
-    DEFAULT_DEVICE[:] = [] if device is None else [device_named(device)]
+    made = [] if device is None else [device_named(checked_device(device))]
+    for given in made:
+        _check_is_there(given)
+    DEFAULT_DEVICE[:] = made
 
 
 def get_default_device() -> Device:
     """Where tensors are that are made without a device."""
-    return device_named("cpu")
+    return DEFAULT_DEVICE[0] if DEFAULT_DEVICE else device_named("cpu")
+
+
+def _check_is_there(device: Device) -> None:
+    if device.type == "cuda":
+        try:
+            architecture(device.index)
+        except CudaUnavailableError as error:
+            raise CudaUnavailableError(f"nothing can be made on {device}: {error}") from None
+
+
+install_device_check(_check_is_there)
 
 
 def from_numpy(array: Any) -> Tensor:

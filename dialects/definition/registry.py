@@ -8,6 +8,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from tenon.dialects.support.device import DEFAULT_DEVICE
+
 OpClass = type[Any]
 """A class that `tensor_op` made an op. `TensorOp` itself calls its relatives by name, so that it comes after this."""
 Evaluator = Callable[[OpClass, tuple[Any, ...], dict[str, Any]], Any]
@@ -18,8 +20,6 @@ _METHODS: dict[str, Callable[..., Any]] = {}
 _FUNCTIONS_OF_ARRAYS: list[Callable[[str], Any]] = []
 _TRACED_DEVICE: list[Callable[[str], bool]] = []
 _TENSORS: list[Callable[[str, Any, str | None, bool], Any]] = []
-DEFAULT_DEVICE: list[str] = []
-"""Where what functions create is, if a user's call names no device; none for arrays."""
 _PLACEMENT: list[Callable[[Any, str | None, Any], Any]] = []
 _EVALUATOR: list[Evaluator] = []
 _GENERATION: list[int] = [0]

@@ -1,9 +1,10 @@
-"""The name of a device, as a text that says what is in it."""
+"""The name of a device, as a text that says what is in it, and the one on which things are made unless one is named."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import NoReturn
+from typing import Self
 
 
 class Device(str):
@@ -22,13 +23,30 @@ class Device(str):
         number = self.partition(":")[2]
         return int(number) if number else None
 
-    def __enter__(self) -> NoReturn:
-        raise TypeError(
-            f"tenon.device: {str(self)!r} is no context that tensors are made in; tell each function that makes one "
-            "(device=...), and bring modules there (model.to(device))"
-        )
+    def __enter__(self) -> Self:
+        """What is made in the block, and no device is named for, is on this one."""
+        for check in _CHECKS:
+            check(self)
+        DEFAULT_DEVICE.insert(0, self)
+        return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        DEFAULT_DEVICE.pop(0)
+
+
+DEFAULT_DEVICE: list[Device] = []
+"""Where what functions and modules create is, if no device is named, the innermost block's first; none for arrays."""
+_CHECKS: list[Callable[[Device], None]] = []
+
+
+def install_device_check(check: Callable[[Device], None]) -> None:
+    """Set what raises for a device that is not there."""
+    _CHECKS.append(check)
+
+
+def default_gpu() -> Device | None:
+    """The GPU on which things are made if no device is named, if it is one."""
+    return DEFAULT_DEVICE[0] if DEFAULT_DEVICE and DEFAULT_DEVICE[0].type == "cuda" else None
 
 
 @lru_cache(maxsize=64)

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -17,6 +18,20 @@ from tenon.eager.known_tapes import backward_of_known, ends_of_known, pulled_bac
 from tenon.eager.modes import enable_grad, no_grad
 from tenon.eager.recording import Stored, call_of, check_together, hooked, record
 from tenon.eager.tape import Operand, Saved, Source
+
+
+@dataclass(frozen=True)
+class UsedGradient:
+    """In the place of a gradient that a traced function has found, and that its optimizer has used there."""
+
+    function: str
+
+    def refuse(self) -> NoReturn:
+        """Raise `RuntimeError`, saying what keeps gradients."""
+        raise RuntimeError(
+            f"the gradient was not kept by the traced function {self.function}, whose optimizer has used it; "
+            f"tenon.trace({self.function}, keep_grad=True) keeps gradients"
+        )
 
 
 def differentiate(

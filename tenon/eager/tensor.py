@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 from weakref import ref
 
 import numpy as np
@@ -16,12 +15,13 @@ from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import Value, insertion_point
+from tenon.dialects.support.device import default_gpu
 from tenon.dialects.support.plain_arrays import as_stored, copied, is_on_gpu, on_host
 from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.eager.backward import is_differentiable
 from tenon.eager.calls import call_function
 from tenon.eager.changes import replace, share
-from tenon.eager.differentiation import differentiate
+from tenon.eager.differentiation import UsedGradient, differentiate
 from tenon.eager.familiar import Familiar
 from tenon.eager.known_tapes import backward_of_known
 from tenon.eager.modes import TRACING, WAITING
@@ -58,8 +58,9 @@ class Tensor(Familiar):
 
     def __init__(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> None:
         """A copy of `data`: a number, an array of any library, or nested lists; floats are f32 unless `dtype` says
-        otherwise. It is where `data` is, unless `device` says otherwise."""
+        otherwise. It is where `data` is, unless `device` says otherwise; what is on none is on the default device."""
         array = _copied(data, dtype)
+        device = device or (None if isinstance(data, Stored) or is_on_gpu(array) else default_gpu())
         if device is not None and TRACING.session is not None:
             TRACING.session.check_device(device)
         elif device is not None:
@@ -308,20 +309,6 @@ class Parameter(Tensor):
         return f"Parameter containing:\n{super().__repr__()}"
 
 
-@dataclass(frozen=True)
-class UsedGradient:
-    """In the place of a gradient that a traced function has found, and that its optimizer has used there."""
-
-    function: str
-
-    def refuse(self) -> NoReturn:
-        """Raise `RuntimeError`, saying what keeps gradients."""
-        raise RuntimeError(
-            f"the gradient was not kept by the traced function {self.function}, whose optimizer has used it; "
-            f"tenon.trace({self.function}, keep_grad=True) keeps gradients"
-        )
-
-
 def _copied(data: Any, dtype: Any) -> Array:
     if isinstance(data, Stored):
         array = data._array
@@ -357,8 +344,12 @@ def tensor(data: Any, dtype: Any = None, *, device: Any = None, requires_grad: b
 
 def as_tensor(array: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor that shares the memory of an array of any library, where its dtype is `dtype` and it is on `device`."""
-    if device is not None:
-        return as_tensor(array, dtype)._on(device)
+    device = device or (None if isinstance(array, Stored) or is_on_gpu(array) else default_gpu())
+    made = _sharing(array, dtype)
+    return made if device is None else made._on(device)
+
+
+def _sharing(array: Any, dtype: Any) -> Tensor:
     if isinstance(array, Tensor):
         return array if dtype is None else array.astype(dtype)
     if TRACING.session is not None:

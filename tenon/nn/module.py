@@ -11,6 +11,7 @@ import numpy as np
 
 from tenon.dialects.definition.both_faces import BothFaces, is_device
 from tenon.dialects.definition.value import Value
+from tenon.dialects.support.device import default_gpu, device_named
 from tenon.dialects.support.plain_arrays import copied as copied_array
 from tenon.dialects.support.plain_arrays import is_stored
 from tenon.dialects.support.suggestion import UnknownAttributeError, check_keywords
@@ -21,7 +22,7 @@ from tenon.eager.parameters import CALLS, Offered, as_arrays, has_tensor
 from tenon.eager.recording import is_learned
 from tenon.eager.tensor import Tensor
 from tenon.nn.hooks import Hook, ModuleHandle, call_with_hooks
-from tenon.nn.traced import watch_buffers, watch_foreign
+from tenon.nn.traced import watch_buffers, watch_if_foreign
 from tenon.nn.tree import LEARNED, Array, ModuleTree, fitting, is_dynamic, may_be_learned, note_array, note_made
 from tenon.runtime.arguments.tree import register_node
 from tenon.runtime.cuda.arrays import brought
@@ -57,7 +58,7 @@ class Module(ModuleTree):
         return module
 
     def __setattr__(self, name: str, value: Any) -> None:
-        _watch_if_foreign(self)
+        watch_if_foreign(self)
         if name in self.buffer_names:
             if isinstance(value, Tensor) and value.requires_grad:
                 value = value.detach()  # statistics are not learned
@@ -76,6 +77,8 @@ class Module(ModuleTree):
             if may_be_learned(value):
                 LEARNED.changes += 1
         if type(value) is np.ndarray:
+            if (device := default_gpu()) is not None:
+                value = brought(value, device)
             note_array(type(self), name)
         object.__setattr__(self, name, value)
 
@@ -94,7 +97,7 @@ class Module(ModuleTree):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What `forward` gives, between the hooks; if there is an error, buffers have what they had before."""
-        _watch_if_foreign(self)
+        watch_if_foreign(self)
         is_outermost = CALLS.journal is None
         if is_outermost:
             CALLS.journal = []
@@ -180,7 +183,8 @@ class Module(ModuleTree):
             if id(value) not in made:
                 made[id(value)] = brought(value, device)
             if made[id(value)] is not value:
-                slot.assign(made[id(value)])
+                with device_named(device):
+                    slot.assign(made[id(value)])
 
     def type(self, dtype: Any) -> Self:
         """Convert floats to `dtype`."""
@@ -363,12 +367,6 @@ def _as_array(value: Array) -> Array:
         return value
     detached = value.detach()
     return detached if TRACING.session is not None else detached._array if detached.is_cuda else detached.numpy()
-
-
-def _watch_if_foreign(module: Module) -> None:
-    tracing = watch()
-    if tracing is not None and tracing.is_foreign(module):
-        watch_foreign(tracing, module)
 
 
 def _take_apart(module: Module) -> tuple[tuple[str, ...], Sequence[Any], Any]:

@@ -11,7 +11,7 @@ from xdsl.dialects import func
 from xdsl.ir import Block
 
 from tenon.dialects.definition.value import Value
-from tenon.runtime.tracing.watch import Watch
+from tenon.runtime.tracing.watch import Watch, watch
 
 
 def _containers(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -29,7 +29,14 @@ def _containers(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from _containers(item)
 
 
-def watch_foreign(watch: Watch, module: Any) -> None:
+def watch_if_foreign(module: Any) -> None:
+    """Watch `module`, which is about to be called or written to, if a function is traced that has it from around."""
+    tracing = watch()
+    if tracing is not None and tracing.is_foreign(module):
+        _watch_foreign(tracing, module)
+
+
+def _watch_foreign(watch: Watch, module: Any) -> None:
     """Give `module`, which the trace has not made, and all below it back what they hold now, if they end up with traced
     values.
     """

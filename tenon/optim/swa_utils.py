@@ -88,8 +88,8 @@ class AveragedModel(Module):
         if [slot.path for slot in own] != [slot.path for slot in theirs]:
             raise ValueError("update_parameters: the model has other parameters than the one that was averaged")
         with no_grad():
-            averages = [Tensor(host_array(slot.value)) for slot in own]
-            given = [Tensor(host_array(slot.value)) for slot in theirs]
+            averages = [Tensor(host_array(slot.value), device="cpu") for slot in own]
+            given = [Tensor(host_array(slot.value), device="cpu") for slot in theirs]
             if int(self.n_averaged) == 0:
                 averages = given
             else:

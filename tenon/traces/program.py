@@ -18,11 +18,11 @@ from tenon.dialects.support.forking import cached_property
 from tenon.dialects.support.plain_arrays import copied, elements_of, is_on_gpu, is_stored
 from tenon.dialects.support.user_place import user_place
 from tenon.dialects.types.types import array_type
+from tenon.eager.differentiation import UsedGradient
 from tenon.eager.modes import MODE
 from tenon.eager.recording import Stored, as_operands, record
 from tenon.eager.residuals import inlined
 from tenon.eager.tape import Call
-from tenon.eager.tensor import UsedGradient
 from tenon.runtime.arguments.arguments import WideFloat
 from tenon.runtime.arguments.tree import flatten, paths
 from tenon.runtime.cuda.arrays import as_data, brought, place_of

@@ -21,11 +21,11 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.support.plain_arrays import is_stored
 from tenon.draws import COUNTED, where_it_is
 from tenon.eager.changes import is_private, sharing
+from tenon.eager.differentiation import UsedGradient
 from tenon.eager.modes import TRACING
 from tenon.eager.parameters import adopt
 from tenon.eager.recording import Stored
 from tenon.eager.tape import Call, Leaf, Source
-from tenon.eager.tensor import UsedGradient
 from tenon.eager.views import Link, View
 from tenon.runtime.arguments.arguments import WideFloat
 from tenon.runtime.cuda.arrays import place_among

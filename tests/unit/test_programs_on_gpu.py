@@ -23,9 +23,71 @@ def test_names_of_devices() -> None:
     assert (x.device.type, x.device.index, tenon.tensor(1.0).device.index) == ("cuda", 0, None)
     assert tenon.device(x.device) == tenon.device("cuda", 0) == x.device == "cuda:0"
     assert (tenon.device("cuda").type, tenon.device("cuda").index, tenon.device(1).index) == ("cuda", None, 1)
-    with pytest.raises(TypeError, match=r"'cuda' is no context that tensors are made in; tell each .*device=\.\.\."):
-        tenon.device("cuda").__enter__()
     assert tenon.jit(lambda x: x * (x.device.type == "cpu"))(np.ones(2)).tolist() == [1, 1]
+
+
+class Noisy(nn.Module):
+    """A module whose buffers and draws must be where its parameters are."""
+
+    offset: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 4, seed=0), nn.BatchNorm1d(4), nn.Dropout(0.0))
+        self.scale = nn.Parameter(tenon.ones(4))
+        self.register_buffer("offset", tenon.zeros(4))
+
+    def forward(self, x: Any) -> Any:
+        return self.layers(x) * self.scale + self.offset + 0.0 * tenon.randn(4)
+
+
+def noisy_steps(device: Any) -> list[Any]:
+    """What a program gives that names no device."""
+    model = Noisy()
+    steps = optim.SGD(lr=0.1, momentum=0.9).over(model)
+    x, target = tenon.tensor(floats(5, 3)), tenon.as_tensor(floats(5, 4, seed=1))
+    found = [model.offset, tenon.randperm(3).sum(), tenon.rand_like(x) * 0, tenon.rand_like(x.cpu()).cpu() * 0]
+
+    def step() -> Any:
+        steps.zero_grad()
+        loss = nn.functional.mse_loss(model(x), target)
+        loss.backward()
+        steps.step()
+        return loss
+
+    found += [step(), step(), tenon.trace(step)(), model.scale, model.layers[1].running_mean]
+    assert {str(tenon.as_tensor(one).device) for one in (*found[:3], *found[4:])} == {device}
+    assert str(found[3].device) == "cpu"
+    moved = model.cpu()
+    assert {str(parameter.device) for parameter in moved.parameters()} == {"cpu"}
+    return [tenon.as_tensor(one).detach().cpu().numpy() for one in found]
+
+
+def test_what_names_no_device_is_made_on_the_default() -> None:
+    assert tenon.get_default_device() == "cpu"
+    with tenon.device("cpu"):
+        expected = noisy_steps("cpu")
+        with tenon.device("cuda"):
+            assert tenon.zeros(2).device == "cuda:0"
+            with tenon.device(second()):
+                assert tenon.zeros(2).device == second()
+        assert tenon.zeros(2).device == "cpu"
+    assert isinstance(tenon.zeros(2), np.ndarray)
+    tenon.set_default_device("cuda")
+    try:
+        assert tenon.get_default_device() == "cuda"
+        found = noisy_steps("cuda:0")
+        shared = floats(2)
+        assert tenon.from_numpy(shared).device == tenon.as_tensor(shared, device="cpu").device == "cpu"
+        tenon.as_tensor(shared, device="cpu")[0] = 7.0
+        assert shared[0] == 7
+    finally:
+        tenon.set_default_device(None)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
+    with pytest.raises(ValueError, match=r"^device cuda:77 is not there: this machine has "):
+        tenon.set_default_device("cuda:77")
+    assert tenon.get_default_device() == "cpu"
 
 
 def test_ways_to_a_device() -> None:
