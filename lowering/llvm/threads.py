@@ -240,17 +240,23 @@ def _chunk_function(
 
 
 def _bind_indices(writer: FunctionWriter, loop: scf.ParallelOp) -> None:
-    """The indices of chunk `%chunk`, in row-major order."""
+    """The indices of chunk `%chunk`, in row-major order.
+
+    Where the launch tells how many there are, LLVM would leave all that is added to a quotient inside of the loops that
+    it is used in, since it does not know that no divisor is 0: it does not look beyond `freeze`."""
     left = "%chunk"
     positions: list[str] = []
-    for count in reversed(_counts(writer, loop)[1:]):
+    counts = _counts(writer, loop)[1:]
+    for count in reversed(counts):
         positions.append(writer.emit(f"urem i64 {left}, {count}"))
         left = writer.emit(f"udiv i64 {left}, {count}")
     indices = zip(loop.body.block.args, [left, *reversed(positions)], loop.lowerBound, loop.step, strict=True)
     for argument, position, lower, step in indices:
         by, start = writer.values[step], writer.values[lower]
         index = position if by == "1" else writer.emit(f"mul nsw i64 {position}, {by}")
-        writer.values[argument] = index if start == "0" else writer.emit(f"add nsw i64 {index}, {start}")
+        index = index if start == "0" else writer.emit(f"add nsw i64 {index}, {start}")
+        is_quotient = any(count.startswith("%") for count in counts)
+        writer.values[argument] = writer.emit(f"freeze i64 {index}") if is_quotient else index
 
 
 def _pointer_facts(writer: FunctionWriter, captured: _Captured) -> dict[str, PointerFacts]:
