@@ -161,8 +161,9 @@ def _options_on_gpu(
 
 
 def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
-    from tenon.lowering.llvm.emit_llvm import emit_llvm
+    from tenon.lowering.llvm.emit_llvm import ModuleEmitter, emit_llvm
     from tenon.runtime.cpu.compile import compile_native, compile_object, host_target
+    from tenon.runtime.cpu.compile_parallel import check_texts
     from tenon.runtime.cpu.sorting.loaded import sorter_sources
     from tenon.runtime.cpu.thread_pool import PARALLEL_FOR, pool_source
 
@@ -172,6 +173,7 @@ def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
     lower_with(module, "cpu", replace(known, machine=machine), "main")
     target = host_target()
     source = emit_llvm(module, native_f16=target.native_f16, dots=machine.dots)
+    check_texts(module, ModuleEmitter(module, native_f16=target.native_f16, dots=machine.dots), target)
     products = {
         "main.loops.mlir": f"{module!s}\n".encode(),
         "main.ll": source.encode(),

@@ -274,11 +274,12 @@ def compile_for_cpu(module: ModuleOp, name: str, target: Target, options: Loweri
 def _begin(module: ModuleOp, name: str, target: Target, options: LoweringOptions, workers: Workers) -> Interface:
     """Lower `module` in place, and let `workers` compile it. Nothing needs it when this returns."""
     from tenon.lowering.llvm.emit_llvm import ModuleEmitter
-    from tenon.runtime.cpu.compile_parallel import ObjectCompiler
+    from tenon.runtime.cpu.compile_parallel import ObjectCompiler, check_texts
 
     functions = lower.lower_by_function(module, "cpu", options, name)
     machine = options.machine
     emitter = ModuleEmitter(module, native_f16=target.native_f16, dots=machine.dots, tiles=machine.tiles)
+    check_texts(module, emitter, target)
     compiler = ObjectCompiler(module, emitter, target, workers)
     for function in functions:
         compiler.add(function)

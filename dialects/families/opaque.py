@@ -14,6 +14,7 @@ types of later stages do not say.
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerType, ModuleOp, StringAttr, UnitAttr, i64
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+    i64,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tenon.dialects.definition.registry import registry
@@ -50,7 +60,7 @@ class Kernel:
     for `target="llvm"`, or CUDA C++ that defines `extern "C" __global__ void symbol(…)` for `target="cuda"`, run by
     `launch(operand_types, settings)`: so many blocks, and threads of each. Parameters are the operands' and then the
     results' memory, row-major; no result overlaps another argument. LLVM text may declare and call what is in the
-    process, such as the C library, and defines nothing else at the top level whose name could be taken.
+    process, such as the C library; what it defines besides gets names of its own.
     `accepts(operand_types, settings)` says for what the kernel is right, and `why` puts that into words.
     """
 
@@ -198,6 +208,40 @@ def _rank(dtype: np.dtype[Any]) -> int:
     except TypeError:
         return 3
     return 0 if is_bool(element) else 1 if isinstance(element, IntegerType) else 2
+
+
+def kernel_of(declaration: func.FuncOp, target: Target) -> str:
+    """How errors call a kernel that brings its text: by its op and the name that this gave it, as far as it says."""
+    op, kernel = declaration.attributes.get("reference"), declaration.attributes.get(f"{target}_kernel")
+    where = op.data if isinstance(op, StringAttr) else f"@{declaration.sym_name.data}"
+    return f"{where}: kernel {kernel.data!r} for {target}" if isinstance(kernel, StringAttr) else f"{where}: its text"
+
+
+def wrong_parameters(declaration: func.FuncOp, target: Target, result: str, parameters: Sequence[str]) -> ValueError:
+    """What is wrong where the text of a kernel, whose results are memory, too, defines it with these parameters."""
+    count, inputs = len(declaration.function_type.inputs), declaration.attributes.get("num_inputs")
+    pointer = "ptr" if target == "llvm" else "*"
+    expected = f"void ({', '.join([pointer] * count)})"
+    if isinstance(inputs, IntegerAttr):
+        expected += f": operands ({inputs.value.data}), then results ({count - inputs.value.data})"
+    given = f"{result} ({', '.join(parameters)})"
+    return ValueError(f"{kernel_of(declaration, target)} defines {given}, and is called as {expected}")
+
+
+def split_parameters(text: str) -> list[str]:
+    """Parameters of a function in LLVM IR or C++, at the commas between them."""
+    found, depth = [""], 0
+    for token in _TOKEN.findall(text):
+        depth += (token in "({<[") - (token in ")}>]")
+        if token == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += token
+    stripped = [" ".join(parameter.split()) for parameter in found]
+    return stripped if any(stripped) else []
+
+
+_TOKEN = re.compile(r"\"[^\"]*\"|[(){}<>\[\],]|[^\"(){}<>\[\],]+")
 
 
 def _module() -> ModuleOp:

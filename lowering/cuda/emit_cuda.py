@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation
 
 from tenon.dialects.families.host import is_host_call
+from tenon.dialects.families.opaque import split_parameters, wrong_parameters
 from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
 from tenon.dialects.upstream.nvvm import BallotOp, SetMaxRegisterOp
 from tenon.dialects.upstream.walking import ops_of
@@ -110,11 +111,29 @@ def given_source(function: func.FuncOp) -> str:
     """The text of a kernel without a body, which brings its own."""
     source = function.attributes.get("cuda_source")
     if isinstance(source, StringAttr):
+        check_parameters(function, source.data)
         return source.data
     refused = function.attributes.get("cuda_refused")
     if isinstance(refused, StringAttr):
         raise EmissionError(refused.data)
     raise EmissionError(f"emit_cuda: @{function.sym_name.data} has no body and no cuda_source")
+
+
+_COMMENT = re.compile(r"(\"(?:[^\"\\\n]|\\.)*\")|//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+def check_parameters(function: func.FuncOp, source: str) -> None:
+    """Raise where a text defines a kernel with more or fewer parameters than it is launched with: what is missing would
+    be read from anywhere."""
+    name = re.escape(function.sym_name.data)
+    nested = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))*"
+    text = _COMMENT.sub(r"\1", source)
+    defined = re.search(rf"\b__global__\b(?:[^;{{}}()]|\({nested}\))*?\b{name}\s*\(({nested})\)\s*\{{", text)
+    if defined is None:
+        return  # by a macro, perhaps; the driver says so if it is not there
+    parameters = split_parameters(defined[1])
+    if len(parameters if parameters != ["void"] else []) != len(function.function_type.inputs):
+        raise EmissionError(str(wrong_parameters(function, "cuda", "void", parameters)))
 
 
 def emit_load(writer: KernelWriter, op: memref.LoadOp) -> None:

@@ -17,11 +17,10 @@ There is no optimization here: one operation is what `tables` says, after `legal
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, MemRefType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import GlobalOp
 from xdsl.ir import Block
@@ -34,6 +33,7 @@ from tenon.lowering.llvm.arith import ARITH_HANDLERS
 from tenon.lowering.llvm.contract import CONTRACT_HANDLERS
 from tenon.lowering.llvm.control import CONTROL_HANDLERS, function_body
 from tenon.lowering.llvm.function import METADATA, FunctionWriter, Handler, ModuleParts, braces
+from tenon.lowering.llvm.given_text import DECLARATION, given_text
 from tenon.lowering.llvm.host_calls import host_call
 from tenon.lowering.llvm.math import MATH_HANDLERS
 from tenon.lowering.llvm.memory import MEMORY_HANDLERS
@@ -58,13 +58,6 @@ HANDLERS: dict[str, Handler] = {
 ENTRY = "main"
 # What all of LLVM's passes may change, what they shall leave as it is, and what few of them are run on.
 _ATTRIBUTES = {"#0": "", "#1": ' "final"', "#2": ' "few-passes"'}
-_DECLARATION = re.compile(r"\s*declare\b.*?@([\w.$-]+|\"[^\"]*\")\s*\(")
-_DEFINITION = re.compile(
-    r"(?<![\w.$@%-])define\b[^@]*@(?:\"[^\"]*\"|[\w.$-]+)\s*"
-    r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"  # attributes of parameters have parentheses, which may have some
-    r"(?:\"[^\"]*\"|[^{\"])*\{"
-)
-_COMMENT, _BRACE = re.compile(r"(\"[^\"]*\")|;[^\n]*"), re.compile(r"\"[^\"]*\"|[{}]")
 
 
 def emit_llvm(module: ModuleOp, *, native_f16: bool = True, dots: Sequence[str] = (), tiles: Sequence[str] = ()) -> str:
@@ -176,7 +169,7 @@ def _result_type(function: FuncOp) -> str:
 
 def _function(function: FuncOp, parts: ModuleParts, facts: dict[tuple[str, int], PointerFacts]) -> str:
     if "llvm_source" in function.attributes or "llvm_refused" in function.attributes:
-        return _given_source(function, parts)
+        return given_text(function, parts)
     if is_host_call(function):
         return host_call(function, parts)
     if not function.body.blocks:
@@ -209,48 +202,9 @@ def _attributes(function: FuncOp) -> str:
     return "#1" if FINAL in function.attributes else "#2" if FEW_PASSES in function.attributes else "#0"
 
 
-def _given_source(function: FuncOp, parts: ModuleParts) -> str:
-    """The text of a kernel that brings its own; what it declares is declared once in the module."""
-    source = function.attributes.get("llvm_source")
-    if not isinstance(source, StringAttr):
-        refused = function.attributes["llvm_refused"]
-        assert isinstance(refused, StringAttr)
-        raise ValueError(refused.data)
-    kept: list[str] = []
-    for line in _by_lines(source.data):
-        declared = _DECLARATION.match(line)
-        if declared is None:
-            kept.append(line)
-        else:
-            parts.given_declarations.setdefault(declared[1], line)
-    return "\n".join(kept)
-
-
-def _by_lines(text: str) -> list[str]:
-    """The lines of a text without comments, in which the header of each definition, and the brace that ends it, get
-    lines of their own: by these `llvm_parts` tells functions apart."""
-    lines, rest = list[str](), _COMMENT.sub(r"\1", text)
-    while (begun := _DEFINITION.search(rest)) is not None:
-        end = _closing_brace(rest, begun.end())
-        lines += [*rest[: begun.start()].splitlines(), " ".join(begun[0].splitlines())]
-        lines += [*rest[begun.end() : end].splitlines(), *rest[end : end + 1]]
-        rest = rest[end + 1 :]
-    return [*lines, *rest.splitlines()]
-
-
-def _closing_brace(text: str, start: int) -> int:
-    """Where the brace is that closes one opened before `start`; the end where there is none."""
-    depth = 1
-    for token in _BRACE.finditer(text, start):
-        depth += (token[0] == "{") - (token[0] == "}")
-        if not depth:
-            return token.start()
-    return len(text)
-
-
 def _declarations(emitted: Iterable[str], given: Mapping[str, str]) -> list[str]:
     """What the emitter declares, and what given sources declare beyond that."""
-    known = {declared[1] for line in emitted if (declared := _DECLARATION.match(line))}
+    known = {declared[1] for line in emitted if (declared := DECLARATION.match(line))}
     return [*emitted, *(line for name, line in given.items() if name not in known)]
 
 

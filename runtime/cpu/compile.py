@@ -216,6 +216,7 @@ def new_machine(target: Target, optimization: int) -> TargetMachine:
 
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
+    binding.initialize_native_asmparser()  # for assembly in the text of kernels
     # 'pic' and 'small': with other settings the process aborts once external symbols are involved
     return binding.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=optimization, reloc="pic", codemodel="small"

@@ -10,6 +10,7 @@ LLVM; where passes run and code is generated, which takes most of the time, LLVM
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -18,13 +19,16 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Self
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
+from tenon.dialects.definition.registry import registry
+from tenon.dialects.families.opaque import kernel_of
 from tenon.lowering.llvm.emit_llvm import EmittedFunction, ModuleEmitter, brings_text, module_text
 from tenon.runtime.cpu.compile import Target, optimized, parsed, pass_builder, pass_manager, target_machine
 from tenon.runtime.cpu.llvm_lock import emitted, run_passes
 from tenon.runtime.cpu.llvm_parts import Passes, hidden, references
+from tenon.runtime.cpu.target_check import said_against
 from tenon.runtime.python_state import quick_switches
 
 LINES_OF_A_PART = 500
@@ -32,6 +36,10 @@ LINES_OF_A_PART = 500
 
 COST = {Passes.ALL: 3, Passes.FEW: 2, Passes.NONE: 1}
 """How many lines take as long as one that these passes are run on."""
+
+_RISKY = re.compile(r"\basm\b|@llvm\.|\bgc\b")
+"""In text whose code LLVM may refuse to generate; most has nothing of it, and is not worth a process."""
+_SHOWN = 6
 
 
 @dataclass
@@ -111,6 +119,25 @@ class ObjectCompiler:
         texts = [function.text for function in part.functions.values()]
         parts = [function.parts for function in part.functions.values()]
         return hidden(module_text([*variables.values(), *declarations, *texts], parts))
+
+
+def check_texts(module: ModuleOp, emitter: ModuleEmitter, target: Target) -> None:
+    """Raise `ValueError` naming op and kernel where LLVM cannot compile text that the op of a user's brings."""
+    for function in module.ops:
+        if isinstance(function, FuncOp) and "llvm_source" in function.attributes and not _is_tenons(function):
+            emitted = emitter.function(function)
+            text = module_text([emitted.text], [emitted.parts])
+            refused = said_against(text, target.triple, target.cpu, target.features) if _RISKY.search(text) else ""
+            if refused:
+                said = refused[max(0, refused.find("error: ")) :]
+                shown = "\n".join(said.splitlines()[:_SHOWN])
+                raise ValueError(f"{kernel_of(function, 'llvm')}: LLVM cannot compile its text: {shown}")
+
+
+def _is_tenons(function: FuncOp) -> bool:
+    name = function.attributes.get("reference")
+    op = registry().get(name.data) if isinstance(name, StringAttr) else None
+    return op is not None and op.__module__.startswith("tenon.")
 
 
 class Workers:

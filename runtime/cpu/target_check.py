@@ -1,7 +1,9 @@
-"""Whether LLVM can compile for a target that the environment names.
+"""What LLVM may end the process over, tried by another process first: a target that the environment names, and text of
+kernels.
 
-Over features that exclude each other, or are not written as a list, LLVM ends the process; a name that it does not know
-it leaves out, with a line on stderr. So another process tries first. What it found is kept in the disk cache.
+Over features that exclude each other, or are not written as a list, LLVM ends the process, as it does over assembly
+that it cannot read and operations that the target has not; a name of a feature that it does not know it leaves out,
+with a line on stderr. What the other process found is kept in the disk cache.
 """
 
 from __future__ import annotations
@@ -21,10 +23,15 @@ from llvmlite import binding
 triple, cpu, features = sys.argv[1:]
 binding.initialize_native_target()
 binding.initialize_native_asmprinter()
+binding.initialize_native_asmparser()
 machine = binding.Target.from_triple(triple).create_target_machine(
     cpu=cpu, features=features, reloc="pic", codemodel="small"
 )
-machine.emit_object(binding.parse_assembly('''
+module = binding.parse_assembly(sys.stdin.read())
+module.verify()
+machine.emit_object(module)
+"""
+_SIMPLE = """
 define double @add(double %x, double %y) {
   %z = fadd double %x, %y
   ret double %z
@@ -35,7 +42,6 @@ define void @double(ptr %x) {
   store <16 x float> %b, ptr %x
   ret void
 }
-'''))
 """
 _UNKNOWN = re.compile(r"^'(?P<name>[^\n]*)' is not a recognized (?P<what>feature|processor)", re.MULTILINE)
 _SECONDS = 60
@@ -48,13 +54,7 @@ def check_target(triple: str, cpu: str, before: str, changes: str | None, known:
     `changes` are the features that were named, which follow those `before` them, and `known` such as may be meant.
     """
     features = ",".join(filter(None, (before, changes)))
-    key = disk.key("target", triple, cpu, features)
-    try:
-        refused = disk.made(
-            key, lambda: {"refused": _tried(triple, cpu, features).encode()}, lambda files: files["refused"].decode()
-        )
-    except (OSError, subprocess.SubprocessError):
-        return
+    refused = said_against(_SIMPLE, triple, cpu, features)
     unknown = _UNKNOWN.search(refused)
     if unknown is None:
         if refused:
@@ -71,13 +71,27 @@ def check_target(triple: str, cpu: str, before: str, changes: str | None, known:
     )
 
 
-def _tried(triple: str, cpu: str, features: str) -> str:
-    """What LLVM says against the target, nothing if it compiles for it. Raises `OSError` or `SubprocessError` where
-    that cannot be found out."""
+def said_against(text: str, triple: str, cpu: str, features: str) -> str:
+    """What LLVM says when it compiles `text`; nothing where it can, or where that cannot be found out."""
+    key = disk.key("target", text, triple, cpu, features)
+    try:
+        return disk.made(
+            key,
+            lambda: {"refused": _tried(text, triple, cpu, features).encode()},
+            lambda files: files["refused"].decode(),
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _tried(text: str, triple: str, cpu: str, features: str) -> str:
+    """What LLVM says against it. Raises `OSError` or `SubprocessError` where that cannot be found out."""
     command = [sys.executable, "-c", _PROBE, triple, cpu, features]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
+    )
     said = done.stderr.strip()
     if "Traceback" in said:
-        # what stands for Python is another program, or has no llvmlite
+        # what stands for Python is another program, or has no llvmlite; or the text does not parse, which is no end
         raise subprocess.SubprocessError(said)
     return said or (f"LLVM ended with status {done.returncode}" if done.returncode else "")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from math import prod
-from typing import Any, ClassVar
+from platform import machine
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -15,9 +16,10 @@ from cuda_shim import COMPILER, run_on_shim
 from xdsl.parser import Parser
 
 import tenon
+from tenon.lowering.cuda.emit_cuda import emit_cuda
 from tenon.runtime.executables import executable
 from tenon.runtime.knobs import knobs
-from tenon.runtime.lower import lower_module, new_context
+from tenon.runtime.lower import lower_module, map_to_grid, new_context
 
 
 def hypot_llvm(symbol: str, types: Any, results: Any, settings: dict[str, Any]) -> str:
@@ -274,26 +276,85 @@ def test_a_reference_may_give_a_narrower_dtype_(interpret: bool) -> None:
             np.testing.assert_array_equal(found, X > 0)
 
 
-def test_target_text_that_is_wrong() -> None:
-    @tenon.tensor_op
-    class BrokenOp(tenon.OpaqueOp):
-        """A kernel that is no LLVM IR."""
+def moving(name: str, text: str, target: Literal["llvm", "cuda"] = "llvm") -> Any:
+    """An op that gives `x` back, with `text` as its kernel."""
 
-        name = "opaque.broken"
+    def source(symbol: str, *_: Any) -> str:
+        return text.replace("$symbol", symbol)
+
+    class MovingOp(tenon.OpaqueOp):
+        """`x`."""
+
         x = tenon.operand_def(tenon.FLOAT_TENSOR)
         result = tenon.result_def(tenon.FLOAT_TENSOR)
-        KERNELS = (tenon.Kernel("typo", "llvm", lambda symbol, *_: f"define void @{symbol}(ptr %x) {{ rett void }}"),)
+        KERNELS = (tenon.Kernel("text", target, source),)
+        infer = classmethod(lambda cls, x: x)
+        reference = staticmethod(lambda x: x)
 
-        @classmethod
-        def infer(cls, x: Any) -> Any:
-            return x
+    MovingOp.name = f"opaque.{name}"
+    return tenon.tensor_op(MovingOp)
 
-        @staticmethod
-        def reference(x: Any) -> Any:
-            return x
 
-    with pytest.raises(ValueError, match=r"LLVM refused the IR: (.|\n)*rett void"):
-        tenon.broken(X)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("define void @$symbol(ptr %x, ptr %y) { rett void }", r"LLVM refused the IR: (.|\n)*rett void"),
+        (
+            "define void @$symbol(ptr %x) { ret void }",
+            r"defines void \(ptr %x\), and is called as void \(ptr, ptr\): operands \(1\), then results \(1\)",
+        ),
+        ("define void @$symbol(ptr %x, ptr %y, ptr %z) { ret void }", r"defines void \(ptr %x, ptr %y, ptr %z\), and"),
+        ("define void @$symbol(ptr %x, i64 %y) { ret void }", r"defines void \(ptr %x, i64 %y\), and is called"),
+        ("define i1 @$symbol(ptr align(8) %x, ptr %y) { ret i1 1 }", r"defines i1 \(ptr align\(8\) %x, ptr %y\), and"),
+        ("define fastcc void @$symbol(ptr %x, ptr %y) { ret void }", r"defines fastcc void \(ptr %x, ptr %y\), and"),
+        ("; define void @$symbol(ptr %x, ptr %y) {}", r"does not define @opaque_wrong_0"),
+        ("define void @$symbol(ptr %x, ptr %y) { ret void } " * 2, r"defines @opaque_wrong_0 more than once"),
+        (
+            'define void @$symbol(ptr %x, ptr %y) { call void asm "frobnicate", ""() ret void }',
+            r"LLVM cannot compile its text: error: .* invalid instruction mnemonic 'frobnicate'",
+        ),
+    ],
+)
+def test_target_text_that_is_wrong(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        moving("wrong", text).apply(X)
+    assert "refused" in message or str(raised.value).startswith("opaque.wrong: kernel 'text' for llvm")
+
+
+@pytest.mark.parametrize("parameters", ["double *out", "void", "const double *x, double *out, int n /* , */"])
+def test_cuda_text_with_other_parameters(parameters: str) -> None:
+    op = moving("other", f'extern "C" __global__ __launch_bounds__(256, (1)) void $symbol({parameters}) {{ }}', "cuda")
+    module = tenon.jit(op.apply).trace(X).module.clone()
+    lower_module(module, "cuda")
+    with pytest.raises(
+        ValueError, match=rf"'text' for cuda defines void \({re.escape(parameters.split('/')[0].strip())}\)"
+    ):
+        emit_cuda(map_to_grid(module))
+
+
+@pytest.mark.skipif(machine() != "x86_64", reason="assembly of another processor")
+def test_text_with_assembly() -> None:
+    loop = """define void @$symbol(ptr %x, ptr %y) {
+      %v = load i64, ptr %x
+      %w = call i64 asm "movq $1, $0", "=r,r"(i64 %v)
+      store i64 %w, ptr %y
+      ret void
+    }"""
+    np.testing.assert_array_equal(moving("by_assembly", loop).apply(np.array([7.0])), [7.0])
+
+
+def test_kernels_may_define_functions_of_one_name() -> None:
+    def adding(name: str, number: float) -> Any:
+        return moving(
+            name,
+            f"@by = private constant double {number}\ndefine internal double @more(double %v) {{\n"
+            "  %by = load double, ptr @by\n  %w = fadd double %v, %by\n  ret double %w\n}\n"
+            "define void @$symbol(ptr %x, ptr %y) {\n  %v = load double, ptr %x\n"
+            "  %w = call double @more(double %v)\n  store double %w, ptr %y\n  ret void\n}",
+        ).apply
+
+    one, ten = adding("one_more", 1.0), adding("ten_more", 10.0)
+    np.testing.assert_array_equal(tenon.jit(lambda x: one(x) * 100 + ten(x))(np.array([0.5])), [160.5])
 
 
 def test_programs_that_are_compiled_in_parts_have_them(capfd: pytest.CaptureFixture[str]) -> None:
