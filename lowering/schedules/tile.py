@@ -252,7 +252,8 @@ def _prefers(statement: Statement, loop: int, other: int) -> bool:
 
 def _jam_loop(statement: Statement, vector: int, loops: Collection[int], machine: Machine) -> int | None:
     """The parallel loop whose iterations can share most loads: of vectors, then of anything, then, as lanes that are
-    combined cannot be jammed along two loops, of what has to be fetched again otherwise, then the longest."""
+    combined cannot be jammed along two loops, of what has to be fetched again otherwise, then of what windows overlap
+    in, then the longest."""
     if LoopKind.REDUCTION not in statement.kinds:
         return None
 
@@ -276,7 +277,8 @@ def _jam_loop(statement: Statement, vector: int, loops: Collection[int], machine
     def rank(loop: int) -> tuple[int, ...]:
         extent = estimate(statement.extents[loop])
         side_by_side = any(a.subscripts and loop in a.subscripts[-1].factors for a in statement.inputs)
-        return *shared_loads(loop), min(extent, ENOUGH_ROWS), side_by_side, extent
+        overlaps = not combined and _overlapping_taps(statement, vector, loop) is not None
+        return *shared_loads(loop), overlaps, min(extent, ENOUGH_ROWS), side_by_side, extent
 
     return max(candidates, key=rank, default=None)
 

@@ -601,6 +601,19 @@ func.func private @overlapping_windows_of_columns(%x: memref<1084x1920xf32>, %w:
 // CHECK-LABEL: @overlapping_windows_of_columns
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 8 : i64, taps = 2 : i64}
 
+// However many images there are: they share nothing but the filter.
+func.func private @windows_of_many_images(%x: memref<32x18x66xf32>, %w: memref<3x3xf32>, %o: memref<32x16x64xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(n, i, j, h, w) -> (n, i + h, j + w)>, affine_map<(n, i, j, h, w) -> (h, w)>, affine_map<(n, i, j, h, w) -> (n, i, j)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : memref<32x18x66xf32>, memref<3x3xf32>) outs(%o : memref<32x16x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @windows_of_many_images
+// CHECK: schedule = {vector = 2 : i64, width = 16 : i64, unroll = 1 : i64, jam = 1 : i64, jam_count = 8 : i64, taps = 3 : i64}
+
 // -----
 
 // Sums do not depend on the order of their loops: the rows of all batches are one reduction.
