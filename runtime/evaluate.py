@@ -332,7 +332,7 @@ class ArrayFunction(NativeCalls):
             numbers = {i: array for i, (v, array) in enumerate(pairs) if type(v) in _NUMBERS}
             marked = [Static(leaf) if type(leaf) in _NUMBERS else leaf for leaf in leaves]
             positional, named = unflatten(structure, marked)
-            kind = structure, found.key, tuple(kwargs), *[(type(given[i]), given[i]) for i in numbers]
+            kind = structure, found.key, tuple(kwargs), *[(type(given[i]), repr(given[i])) for i in numbers]
             self._on_gpu.learn(kind, lambda: found.program.device_call_of(positional, named, numbers), epoch)
         return result
 

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.support.forking import new_lock
+from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.runtime import lower
 from tenon.runtime.arguments.interface import Interface
 from tenon.runtime.arguments.outputs import Kind, meeting
@@ -243,11 +244,10 @@ class FrozenArrays:
         known = self._copies.get(ordinal)
         if known is not None:
             return known
-        from tenon.runtime.cuda.arrays import contiguous
+        from tenon.runtime.cuda.arrays import contiguous, uploaded
         from tenon.runtime.cuda.device_cuda import cupy_module
 
-        cupy = cupy_module()
-        stream = cupy.cuda.get_current_stream()
+        stream = cupy_module().cuda.get_current_stream()
         if is_capturing(stream):
             raise RuntimeError(
                 "frozen arguments are brought to a GPU by the first call there, which cannot be captured: call the "
@@ -259,7 +259,7 @@ class FrozenArrays:
                 key = id(array), ordinal
                 copy = _COPIES.get(key)
                 if copy is None:
-                    copy = _COPIES[key] = contiguous(cupy.asarray(array))
+                    copy = _COPIES[key] = contiguous(array if is_on_gpu(array) else uploaded(array))
                 made[position] = copy
             _finish_for_all_streams()
             self._copies[ordinal] = made

@@ -111,7 +111,7 @@ def brought(array: Any, device: str) -> Any:
     cupy = cupy_module()
     if not is_on_gpu(array):
         with cupy.cuda.Device(ordinal):
-            return cupy.asarray(array)
+            return uploaded(array)
     # Streams of two devices are in no order.
     with array.device:
         cupy.cuda.get_current_stream().synchronize()
@@ -164,11 +164,17 @@ def contiguous(array: Any) -> Any:
     return array if array.flags.c_contiguous else cupy_module().ascontiguousarray(array)
 
 
+def uploaded(array: Any) -> Any:
+    """An array of the host as one of CuPy on the current device, bit by bit."""
+    held = np.asarray(array)
+    # CuPy fills an array of rank 0 with the number, and of -0 it makes 0.
+    return cupy_module().asarray(held if held.ndim else held.reshape(1)).reshape(held.shape)
+
+
 def received(array: Any, shape: tuple[int, ...], dtype: np.dtype[Any], position: int, name: str) -> DeviceBuffer:
     """An argument as a buffer on the current device; a copy if it is on the host, not row-major, or begins where
     threads could not load vectors. The owner is the CuPy array."""
-    cupy = cupy_module()
-    found = array if is_on_gpu(array) else cupy.asarray(np.asarray(array))
+    found = array if is_on_gpu(array) else uploaded(array)
     if found.shape != shape:
         raise ArgumentError(position, f"has shape {list(found.shape)}, and the program takes {list(shape)}")
     if found.dtype != dtype:

@@ -231,6 +231,8 @@ class _Writer:
                 self._same(f"{name}[{self.constant(key)}]", inner)
         elif kind in (int, str, bool) or (kind is float and value and value == value):
             self._require(f"type({expression}) is {self.constant(kind)} and {expression} == {self.constant(value)}")
+        elif kind is float:  # -0 equals 0, and NaN nothing
+            self._require(f"type({expression}) is float and repr({expression}) == {self.constant(repr(value))}")
         elif is_unchanging(value):
             self._require(f"{expression} is {self.constant(value)}")
         else:

@@ -447,6 +447,8 @@ def stand_in(machine: Machine) -> Any:
             shape, strides = described["shape"], described.get("strides")
             return array_type(shape, described["typestr"], MemoryPointer(memory, 0), strides)
         host = np.array(value, order="C")
+        if not host.ndim and host == 0:
+            host = np.zeros((), host.dtype)  # CuPy sets the memory to zero for any number that equals 0
         made = array_type(host.shape, host.dtype)
         machine.uploads.append(host.nbytes)
         machine.stream().submit(lambda: np.copyto(made.on_host(), host))
