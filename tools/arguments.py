@@ -119,7 +119,7 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
 
     Raises `ValueError` naming the parameter, what it takes and what was given.
     """
-    from xdsl.dialects.builtin import IndexType, MemRefType, ShapedType, UnrankedTensorType
+    from xdsl.dialects.builtin import IndexType, MemRefType
 
     from tenon.dialects.definition.signedness import external_elements
     from tenon.dialects.support.frozen_arguments import prepare_function
@@ -135,8 +135,6 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
     if any(isinstance(t, IndexType) for t in types):
         raise ValueError("@main takes sizes as arguments; run what it was made from: the file at the tensor stage")
     for name, type_ in zip(names, types, strict=False):
-        if not isinstance(type_, ShapedType | UnrankedTensorType):
-            raise ValueError(f"argument {name} of @main is {type_}, expected a tensor, or a memref behind bufferize")
         if isinstance(type_, MemRefType) and not takes_buffers(module):
             raise ValueError(
                 f"argument {name} of @main is {type_}, and which arguments are inputs and which outputs is said "

@@ -63,15 +63,16 @@ def reported(command: Callable[..., Any]) -> Callable[..., Any]:
 def read_module(path: str, context: Any = None) -> Any:
     """The verified module in a file (`-` for standard input), parsed in `context`, by default a new one."""
     from tenon.dialects.upstream.module_parser import ModuleParser
+    from tenon.runtime.arguments.interface import check_main
     from tenon.runtime.lower import new_context
     from tenon.tools.verification import verify_module
 
-    try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text()
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: is not text") from None
+    if path == "-" and sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
+        raise ValueError("standard input is closed")
+    text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     module = ModuleParser(context or new_context(), text, "<stdin>" if path == "-" else path).parse_module()
     verify_module(module)
+    check_main(module)
     return module
 
 

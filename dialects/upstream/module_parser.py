@@ -37,6 +37,8 @@ from tenon.dialects.support.suggestion import did_you_mean
 
 _TELLING = (DiagnosticException, ValueError, TypeError, NotImplementedError)
 """Errors whose text says what is wrong with what was read."""
+_BYTECODE = b"ML\xefR"
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 class ModuleParser(Parser):
@@ -46,11 +48,13 @@ class ModuleParser(Parser):
     """The bytes that the values of a dense literal may take."""
 
     def __init__(self, ctx: Context, input: str | bytes, name: str = "<unknown>") -> None:
+        if isinstance(input, bytes) and input.startswith(_BYTECODE):
+            raise ValueError(f"{name}: is bytecode of MLIR, not text")
         try:
             text = input.decode() if isinstance(input, bytes) else input
         except UnicodeDecodeError as error:
             raise ValueError(f"{name}: is not text: byte {error.start} is no UTF-8") from None
-        super().__init__(ctx, text, name)
+        super().__init__(ctx, text.removeprefix(_BYTE_ORDER_MARK), name)
         # Where each value that is not defined yet is used first.
         self._first_uses: dict[str, Span] = {}
         self._defined_locations: set[str] = set()

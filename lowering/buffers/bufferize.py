@@ -37,7 +37,9 @@ from xdsl.dialects.builtin import (
     i8,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
 
+from tenon.dialects.support.location import position_of
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import dimensions
 from tenon.dialects.upstream.walking import ops_of
@@ -91,6 +93,7 @@ def _bufferize_entries(module: ModuleOp, alignment: int) -> tuple[dict[str, Memo
     plans: dict[str, MemoryPlan] = {}
     for name, function in functions.items():
         if name not in kernels:
+            _check_calls_kernels(function)
             entry = _EntryBufferizer(function, kernels, constants, copies, alignment)
             entry.run()
             plans[name] = entry.plan
@@ -108,6 +111,16 @@ def _bufferize_entries(module: ModuleOp, alignment: int) -> tuple[dict[str, Memo
         elif _has_constants(function):
             change(function)
     return plans, change
+
+
+def _check_calls_kernels(function: func.FuncOp) -> None:
+    """Raise where a function that is no kernel computes tensors itself, which nothing would lower."""
+    for op in function.body.walk():
+        if isinstance(op, linalg.ops.LinalgStructuredOperation) and op.results:
+            raise PassFailedException(
+                f"{position_of(op)}{op.name} in @{function.sym_name.data}: what computes tensors is compiled in "
+                "kernels, private functions with the attribute `kernel`; the interpreter runs it as it is"
+            )
 
 
 def _has_constants(function: func.FuncOp) -> bool:

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
+from tenon.dialects.support.location import position_of
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import is_known
 from tenon.lowering.buffers.kernel_operands import elementwise_operands, read_in_place, updated_operands
@@ -142,7 +143,10 @@ class ValueLifetimes:
             if visit is not None:
                 visit(op, scope, self._clock)
             elif any(isinstance(value.type, TensorType) for value in (*op.operands, *op.results)):
-                raise PassFailedException(f"bufferize: {op.name} on tensors in @{self._name} is not structured IR")
+                raise PassFailedException(
+                    f"{position_of(op)}bufferize: {op.name} on tensors in @{self._name} is not structured IR, in which "
+                    "linalg.generic computes, in kernels; the interpreter runs it as it is"
+                )
 
     def _visit_region_end(self, op: Operation, scope: Scope, position: int) -> None:
         """Handled by the op around it."""

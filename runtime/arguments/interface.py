@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, ModuleOp, StringAttr, TensorType, UnrankedTensorType
 
 from tenon.dialects.definition import signedness
 from tenon.dialects.support.frozen_arguments import prepare_function, taken_positions
@@ -25,6 +25,18 @@ def main_function(module: ModuleOp) -> func.FuncOp:
                 raise ValueError(f"@main has {len(op.body.blocks) or 'no'} blocks where one is needed")
             return op
     raise ValueError("the module has no function @main")
+
+
+def check_main(module: ModuleOp) -> None:
+    """Raise `ValueError` where there is no `@main`, or one that takes or gives what is no array."""
+    main = main_function(module)
+    names = [argument.name_hint or str(number) for number, argument in enumerate(main.body.block.args)]
+    for name, type_ in zip(names, main.function_type.inputs, strict=True):
+        if not isinstance(type_, TensorType | MemRefType | UnrankedTensorType | IndexType):
+            raise ValueError(f"argument {name} of @main is {type_}, expected a tensor, or a memref behind bufferize")
+    for number, type_ in enumerate(main.function_type.outputs):
+        if not isinstance(type_, TensorType | UnrankedTensorType):
+            raise ValueError(f"result {number} of @main is {type_}, expected a tensor")
 
 
 def takes_buffers(module: ModuleOp) -> bool:

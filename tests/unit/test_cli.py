@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 import tenon
 from tenon.runtime.cuda import nvrtc
 from tenon.tools import arguments, cli
+from tenon.tools.opt import TenonOptMain
 
 SUM = """\
 func.func @main(%x: tensor<2x3xf32>, %scale: tensor<f32>) -> tensor<2xf32> {
@@ -216,6 +217,17 @@ def test_errors_of_the_file(before: str, after: str, message: str) -> None:
             "argument x of @main is f32, expected a tensor",
         ),
         (
+            "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %c = arith.constant 1.0 : f32\n"
+            "  %y = linalg.fill ins(%c : f32) outs(%x : tensor<2xf32>) -> tensor<2xf32>\n"
+            "  func.return %y : tensor<2xf32>\n}",
+            "<stdin>:3:3: linalg.fill in @main: what computes tensors is compiled in kernels",
+        ),
+        (
+            "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %y = arith.addf %x, %x : tensor<2xf32>\n"
+            "  func.return %y : tensor<2xf32>\n}",
+            "<stdin>:2:3: bufferize: arith.addf on tensors in @main is not structured IR",
+        ),
+        (
             "func.func @main(%x: memref<2xf32>) {\n  func.return\n}",
             "argument x of @main is memref<2xf32>, and which arguments are inputs and which outputs is said nowhere",
         ),
@@ -223,6 +235,7 @@ def test_errors_of_the_file(before: str, after: str, message: str) -> None:
 )
 def test_functions_that_cannot_be_run(text: str, message: str) -> None:
     assert message in error("run", "-", "--args", "ones:2xf32", input=text)
+    assert message in error("explain", "-", input=text) or "memref" in message
 
 
 def test_use_before_definition_is_shown_in_the_ir() -> None:
@@ -235,8 +248,20 @@ def test_use_before_definition_is_shown_in_the_ir() -> None:
 
 def test_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
     assert error("run", tmp_path / "none.mlir") == f"{tmp_path / 'none.mlir'}: no such file or directory"
-    (tmp_path / "binary.mlir").write_bytes(b"\xff\xfe\x00")
-    assert error("run", tmp_path / "binary.mlir") == f"{tmp_path / 'binary.mlir'}: is not text"
+    file = tmp_path / "binary.mlir"
+    for data, what in (
+        (b"\xff\xfe\x00", "is not text: byte 0 is no UTF-8"),
+        (b"ML\xefR", "is bytecode of MLIR, not text"),
+    ):
+        file.write_bytes(data)
+        assert error("run", file) == f"{file}: {what}"
+
+
+def test_text_as_other_editors_write_it(tmp_path: Path) -> None:
+    file = tmp_path / "marked.mlir"
+    file.write_bytes(b"\xef\xbb\xbf" + SUM.replace("\n", "\r\n").encode())
+    assert tenon_cli("run", file, *ARGUMENTS).exit_code == 0
+    assert TenonOptMain([str(file), "-o", str(tmp_path / "out.mlir")]).run() is None
 
 
 def test_results_that_do_not_fit_the_file(tmp_path: Path) -> None:
