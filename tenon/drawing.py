@@ -19,6 +19,7 @@ from tenon.dialects.definition.value import Value, insertion_point
 from tenon.dialects.support.device import DEFAULT_DEVICE, Device, device_named, install_device_check
 from tenon.dialects.support.plain_arrays import elements_of, on_host
 from tenon.dialects.types.shapes import check_count, check_sizes
+from tenon.dialects.types.types import element_type, f64
 from tenon.draws import next_key, runs_once
 from tenon.eager.modes import TRACING, is_traced
 from tenon.eager.tensor import Tensor, as_tensor
@@ -60,6 +61,21 @@ def _drawn(
     return Tensor(numbers, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+def _wide(dtype: object) -> Any:
+    """The dtype that NumPy draws in: f32 unless more is needed."""
+    return np.float64 if element_type(dtype) == f64 else np.float32
+
+
+def _unit(draws: np.random.Generator, shape: tuple[int, ...], dtype: object) -> Any:
+    """Numbers in [0, 1), of no more digits than `dtype` has: rounding would give 1."""
+    numbers = draws.random(shape, _wide(dtype))
+    digits = 2.0 ** _DIGITS.get(str(element_type(dtype)), 53)
+    return numbers if digits == 2.0**53 else np.floor(numbers * digits) / digits
+
+
+_DIGITS = {"f16": 11, "bf16": 8}
+
+
 def rand(
     *sizes: Any,
     size: Any = None,
@@ -72,7 +88,7 @@ def rand(
     shape = _shape("rand", sizes, size)
     return _drawn(
         *("rand", "random_uniform", generator),
-        lambda draws: draws.random(shape),
+        lambda draws: _unit(draws, shape, dtype),
         lambda key: tenon.random_uniform(key, shape, dtype=dtype),
         dtype=dtype,
         device=device,
@@ -92,7 +108,7 @@ def randn(
     shape = _shape("randn", sizes, size)
     return _drawn(
         *("randn", "random_normal", generator),
-        lambda draws: draws.standard_normal(shape),
+        lambda draws: draws.standard_normal(shape, _wide(dtype)),
         lambda key: tenon.random_normal(key, shape, dtype=dtype),
         dtype=dtype,
         device=device,

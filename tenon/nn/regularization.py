@@ -10,10 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 import tenon
+from tenon.dialects.definition.one_program import one_program
 from tenon.dialects.support.plain_arrays import is_stored
+from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.draws import runs_once, where_it_is
 from tenon.nn.module import Array, Module
 from tenon.seeds import Seed, drawn_once, key_for_example, new_key
+
+
+@one_program()
+def _key_and_next(key: Any, calls: Any) -> tuple[Any, Any]:
+    return tenon.fold_in(key, calls), tenon.add(calls, 1)
 
 
 class RandomModule(Module):
@@ -32,22 +39,22 @@ class RandomModule(Module):
         self.register_buffer("key", new_key(seed))
         self.register_buffer("calls", np.zeros((), np.int32))
 
+    def next_key(self) -> Array:
+        """The key of a call, which is counted."""
+        with where_it_is(self.calls):
+            if runs_once() and is_stored(self.calls):
+                key = tenon.fold_in(*drawn_once(self._counted_in_place))
+            else:
+                key, self.calls = _key_and_next(self.key, self.calls)
+        return key_for_example(key)
+
     def drawn(self, shape: Sequence[int]) -> Array:
         """Numbers uniform in [0, 1), as f32."""
-        with where_it_is(self.calls):
-            is_of_call = runs_once() and is_stored(self.calls)
-            key, calls = drawn_once(self._counted_in_place) if is_of_call else self._counted()
-            key = tenon.fold_in(key, calls)
-        return tenon.random_uniform(key_for_example(key), tuple(shape))
-
-    def _counted(self) -> tuple[Array, Array]:
-        """The key and the number of a call, which is counted."""
-        calls = self.calls
-        self.calls = tenon.add(calls, 1)
-        return self.key, calls
+        return tenon.random_uniform(self.next_key(), tuple(shape))
 
     def _counted_in_place(self) -> tuple[Array, Array]:
-        """The same while a function is traced, of which an array from around it stays one."""
+        """The key of the module and the number of a call, which is counted while a function is traced: the count, which
+        is from around that, stays an array."""
         calls = self.calls
         self.calls = calls.copy()
         self.calls += 1
@@ -79,11 +86,15 @@ class _Dropout(RandomModule):
             return x
         if self.p == 1:
             return tenon.zeros_like(x)
-        return self.dropped(x, self.drawn(self.mask_shape(x.shape)) >= self.p)
+        return self.dropped(x, self.next_key())
 
-    def dropped(self, x: Array, kept: Array) -> Array:
-        """`x` where it is `kept`, made up for what is not."""
-        return tenon.select(kept, tenon.multiply(x, 1 / (1 - self.p)), 0.0)
+    def dropped(self, x: Array, key: Array) -> Array:
+        """What is left of `x`, made up for what is not."""
+        return tenon.dropout(x, key, rate=self.p)
+
+    def scales(self, key: Array, shape: Sequence[int], dtype: Any) -> Array:
+        """For each element, or for those that are kept or dropped together, 0 or what it is multiplied by."""
+        return tenon.dropout(np.ones(self.mask_shape(shape), numpy_dtype(element_type(dtype))), key, rate=self.p)
 
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
@@ -107,6 +118,9 @@ class _ChannelDropout(_Dropout):
                 f"{self.RANK + 1} of one sample"
             )
         return (*shape[: -self.RANK], *[1] * self.RANK)
+
+    def dropped(self, x: Array, key: Array) -> Array:
+        return tenon.multiply(x, self.scales(key, x.shape, x.dtype))
 
 
 class Dropout1d(_ChannelDropout):
@@ -133,7 +147,8 @@ class AlphaDropout(_Dropout):
 
     LEAST: ClassVar[float] = -1.0507009873554805 * 1.6732632423543772
 
-    def dropped(self, x: Array, kept: Array) -> Array:
+    def dropped(self, x: Array, key: Array) -> Array:
+        kept = self.scales(key, x.shape, np.float32) > 0
         scale = 1 / math.sqrt((1 - self.p) * (1 + self.p * self.LEAST**2))
         shift = -scale * self.LEAST * self.p
         return tenon.select(kept, x * scale + shift, self.LEAST * scale + shift)

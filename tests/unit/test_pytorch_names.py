@@ -405,6 +405,9 @@ def test_random_tensors() -> None:
     assert first[6].tolist() == [0.0, 1.0]
     assert sorted(first[8].tolist()) == [1, 2]
     assert abs(tenon.randn(100_000).std().item() - 1) < 0.02
+    for dtype in ("f16", "bf16"):
+        assert 0.45 < float(tenon.rand(10_000, dtype=dtype).astype("f32").mean()) < 0.55
+        assert float(tenon.rand(10_000, dtype=dtype).max()) < 1.0
     drawn = tenon.multinomial(tenon.tensor([[1.0, 3.0]]), 20_000, replacement=True)
     assert abs(drawn.astype("f32").mean().item() - 0.75) < 0.02
     with pytest.raises(ValueError, match="not negative"):
