@@ -569,6 +569,13 @@ def full(shape: _Any, value: _Any = ..., dtype: _b.object = ..., *, device: _b.s
     """A tensor of `shape` and `dtype` whose elements are all `value`, which may be named `fill_value`."""
 def full_like(x: _Any, value: _b.float = ..., *, dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ..., fill_value: _Any = ...) -> _Any:
     """A tensor of `x`'s shape and dtype, or of another `dtype`, whose elements are all `value`."""
+def gammainc(a: _Any, x: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
+    """The lower incomplete gamma function of `a` and `x`, regularized: the integral of t^(a - 1) exp(-t) from 0 to `x`,
+    over that to infinity, which is Gamma(`a`). It is 1 where `a` is 0; NaN if an operand is negative, or both are 0 or
+    infinite."""
+def gammaincc(a: _Any, x: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
+    """The upper incomplete gamma function of `a` and `x`, regularized: 1 - gammainc(`a`, `x`), exact where that is
+    small, too."""
 def gammaln(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of the magnitude of the gamma function of `x`; inf at 0 and at negative whole numbers."""
 def gather(x: _Any, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
@@ -639,6 +646,13 @@ def i1e(x: _Any, *, out: _Any = ...) -> _Any:
     """exp(-abs(`x`)) times the modified Bessel function of the first kind of order 1 of `x`."""
 def identity(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` itself, as a value of its own: differentiating with respect to it leaves other uses of `x` alone."""
+def igamma(a: _Any, x: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
+    """The lower incomplete gamma function of `a` and `x`, regularized: the integral of t^(a - 1) exp(-t) from 0 to `x`,
+    over that to infinity, which is Gamma(`a`). It is 1 where `a` is 0; NaN if an operand is negative, or both are 0 or
+    infinite."""
+def igammac(a: _Any, x: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
+    """The upper incomplete gamma function of `a` and `x`, regularized: 1 - gammainc(`a`, `x`), exact where that is
+    small, too."""
 def index_add(x: _Any, axis: _b.int = ..., index: _Any = ..., source: _Any = ..., *, dim: _Any = ...) -> _Any:
     """`x` with the parts of `source` added at the places `index`, a vector of integers, along `axis`."""
 def index_copy(x: _Any, axis: _b.int = ..., index: _Any = ..., source: _Any = ..., *, dim: _Any = ...) -> _Any:

@@ -4,7 +4,7 @@ from tenon.dialects.ops.elementwise import constant  # isort: split
 
 from tenon.dialects.ops.elementwise import arithmetic, comparison, elementary, gamma, pairwise, rounding, special  # isort: split
 
-from tenon.dialects.ops.elementwise import activation, bessel, combined, piecewise  # isort: split
+from tenon.dialects.ops.elementwise import activation, bessel, combined, incomplete_gamma, piecewise  # isort: split
 
 from tenon.dialects.ops.move import band, indexing, joining, shape, slicing  # isort: split
 
@@ -89,6 +89,7 @@ __all__ = [
     "global_pooling",
     "grid_sampling",
     "identity",
+    "incomplete_gamma",
     "index_sets",
     "indexing",
     "joining",

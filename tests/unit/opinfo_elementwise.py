@@ -24,6 +24,7 @@ plain("mul=multiply", "true_divide=divide", "div.no_rounding_mode=divide", "max.
 plain("__radd__=add", "__rmul__=multiply", "clone=identity", "contiguous=identity", "round")
 plain("nn.functional.relu=relu", "nn.functional.silu=silu", "nn.functional.logsigmoid=log_sigmoid")
 plain("bitwise_left_shift=shift_left", "deg2rad", "rad2deg", "erfc", "sinc", "digamma", "lgamma", "erfinv")
+plain("igamma", "igammac")
 plain("copysign", "hypot", "logaddexp", "logaddexp2", "xlogy", "fmod", "heaviside", "positive=identity")
 
 

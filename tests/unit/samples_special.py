@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import mpmath
 import numpy as np
 import scipy.special
 from sample import BF16, F16, F32, F64, FLOATS, INF, NAN, SPECIAL, Array, add, integers, numbers
@@ -85,6 +86,36 @@ add(
     scipy.special.zeta,
     "edge",
 )
+
+
+def _slope_by_shape(a: Array, x: Array) -> Any:
+    """The derivative of the lower incomplete gamma function by its first argument."""
+
+    def slope(a: float, x: float) -> float:
+        return float(mpmath.diff(lambda a: mpmath.gammainc(a, 0, x, regularized=True), a))
+
+    with mpmath.workdps(40):
+        return np.vectorize(slope)(a, x)
+
+
+_SHAPES = np.array([1e-9, 1e-9, 0.3, 0.3, 0.9, 1.0, 5.0, 5.0, 15.9, 16.0, 16.0, 30.0, 30.0, 100.0])
+_LIMITS = np.array([1e-9, 0.9, 1e-9, 1.2, 3.0, 40.0, 2.0, 5.0, 16.0, 16.0, 4.0, 33.0, 90.0, 80.0])
+for _name, _oracle in {
+    "gammainc": scipy.special.gammainc,
+    "gammaincc": scipy.special.gammaincc,
+    "gammainc_slope": _slope_by_shape,
+    "gamma_density": lambda a, x: np.exp(scipy.special.xlogy(a - 1, x) - x - scipy.special.gammaln(a)),
+}.items():
+    _args = [numbers(_name + "a", (2, 5), F32, 0.3, 6.0), numbers(_name + "x", (5,), F32, 0.3, 6.0)]
+    add(_name, _args, _oracle, differentiable=_name != "gammainc_slope")
+    add(_name, [numbers(_name, (11,), F16, 0.3, 6.0), numbers(_name, (1,), F16, 0.3, 6.0)], _oracle)
+    add(_name, [_SHAPES, _LIMITS], _oracle, "everywhere", rtol=1e-12)
+    if _name in ("gammainc", "gammaincc"):
+        _ends = (
+            np.array([0.0, 0.0, 2.0, 2.0, INF, INF, -1.0, 1.0, NAN]),
+            np.array([0.0, 2.0, 0.0, INF, 2.0, INF, 1.0, -1.0, 1.0]),
+        )
+        add(_name, [*_ends], _oracle, "ends")
 add("erfcinv", [np.array([1e-300, 1e-20, 0.15, 1.85, 2 - 2**-52])], scipy.special.erfcinv, "edge", rtol=1e-14)
 _NEGATIVE = np.array([-0.25, -1.5, -2.75, -7.1, -31.4, -1e-20])
 add("lgamma", [_NEGATIVE], scipy.special.gammaln, "negative", rtol=1e-13, differentiable=False)

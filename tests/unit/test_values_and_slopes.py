@@ -156,6 +156,10 @@ BOUNDS: dict[tuple[str, str], tuple[float, str]] = {
     ("erfcinv", "slope"): (2048.0, "as erfinv, for numbers so small that y is 26"),
     ("logaddexp", "slope"): (64.0, "exp(x - y), for which the rounding of x - y counts x - y times"),
     ("logaddexp2", "slope"): (64.0, "as logaddexp"),
+    ("gammainc", "value"): (8.0, "a sum of 46 terms, times a power"),
+    ("gammaincc", "value"): (8.0, "as gammainc, and a difference for x up to 0.8"),
+    ("gammainc", "slope"): (16.0, "as the values"),
+    ("gammaincc", "slope"): (16.0, "as the values"),
     ("power", "slope"): (32.0, "y x^(y - 1), for which the rounding of y - 1 counts y log x times"),
 }
 
@@ -226,6 +230,16 @@ PAIRS: dict[str, tuple[Function, Function, Function]] = {
         lambda x, y: 1 / (1 + mp.mpf(2) ** (y - x)),
         lambda x, y: 1 / (1 + mp.mpf(2) ** (x - y)),
     ),
+    "gammainc": (
+        lambda a, x: mp.gammainc(a, 0, x, regularized=True),
+        lambda a, x: mp.diff(lambda a: mp.gammainc(a, 0, x, regularized=True), a),
+        lambda a, x: x ** (a - 1) * mp.exp(-x) / mp.gamma(a),
+    ),
+    "gammaincc": (
+        lambda a, x: mp.gammainc(a, x, mp.inf, regularized=True),
+        lambda a, x: -mp.diff(lambda a: mp.gammainc(a, 0, x, regularized=True), a),
+        lambda a, x: -(x ** (a - 1)) * mp.exp(-x) / mp.gamma(a),
+    ),
     "xlogy": (lambda x, y: x * mp.log(y), lambda x, y: mp.log(y), lambda x, y: x / y),
     "xlog1py": (lambda x, y: x * mp.log1p(y), lambda x, y: mp.log1p(y), lambda x, y: x / (1 + y)),
 }
@@ -235,7 +249,9 @@ PAIRS: dict[str, tuple[Function, Function, Function]] = {
 def test_of_two_variables(name: str) -> None:
     op, (value, *slopes) = getattr(tenon, name), PAIRS[name]
     numbers = np.array([1e-9, 0.1, 0.7, 1 - 1e-9, 1.0, 1.3, 3.0, 40.0])
-    if name == "power":
+    if name.startswith("gammainc"):
+        x, y = (side.ravel() for side in np.meshgrid(numbers, numbers))
+    elif name == "power":
         x, y = (side.ravel() for side in np.meshgrid(numbers, np.append(numbers, -numbers)))
     else:
         x, y = (side.ravel() for side in np.meshgrid(*[np.append(numbers, -numbers)] * 2))

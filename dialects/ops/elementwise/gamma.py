@@ -24,7 +24,7 @@ from tenon.dialects.types.types import f64
 _LOG_ROOT_TWO_PI = 0.5 * numbers.log(2.0 * numbers.pi)
 
 
-_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 
 
 _DIGAMMA_ROOT = (1.4616321449683622, 9.549995429965697e-17)
@@ -53,7 +53,7 @@ def _positive_lgamma(x: Value) -> Value:
     roots = ops.select(below, x, place - 1.0) * ops.select(below, x - 1.0, place - 2.0)
     near = roots * polynomial(2.0 * place - 3.0, coefficients.LOG_GAMMA)
     near = near + ops.select(below, -logarithm, logarithm)
-    series = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, 1)]
+    series = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, 1)]
     inverse = 1.0 / x
     far = (x - 0.5) * (ops.log(x) - 1.0) + (_LOG_ROOT_TWO_PI - 0.5)
     far = far + inverse * polynomial(inverse * inverse, series[::-1])
@@ -90,7 +90,7 @@ class LgammaOp(UnaryOp):
     vjp = staticmethod(lambda g, out, x: g * ops.digamma(x))
 
 
-def _positive_digamma(x: Value) -> Value:
+def positive_digamma(x: Value) -> Value:
     """The logarithmic derivative of the gamma function for x > 0, f64; see `_positive_lgamma`."""
     below = x < 1.0
     total: Any = ops.select(below, -1.0 / x, 0.0)
@@ -101,7 +101,7 @@ def _positive_digamma(x: Value) -> Value:
     from_root = (place - _DIGAMMA_ROOT[0]) - _DIGAMMA_ROOT[1]
     near = total + from_root * polynomial(2.0 * place - 3.0, coefficients.DIGAMMA)
     inverse = 1.0 / x
-    series = [-b / (2 * k) for k, b in enumerate(_BERNOULLI, 1)]
+    series = [-b / (2 * k) for k, b in enumerate(BERNOULLI, 1)]
     square = inverse * inverse
     far = ops.log(x) - 0.5 * inverse + square * polynomial(square, series[::-1])
     return ops.select(x < 10.0, near, far)
@@ -123,7 +123,7 @@ class DigammaOp(UnaryOp):
     @staticmethod
     def scalar(x: Value) -> Value:
         wide = convert(x, f64)
-        positive = _positive_digamma(ops.select(wide <= 0.0, 1.0 - wide, wide))
+        positive = positive_digamma(ops.select(wide <= 0.0, 1.0 - wide, wide))
         whole = ops.round(wide)
         cotangent = numbers.pi / ops.tan(numbers.pi * (wide - whole))
         result = ops.select(wide < 0.0, positive - cotangent, positive)
@@ -176,7 +176,7 @@ class PolygammaOp(UnaryOp):
         total = total + power * (1.0 / order) + 0.5 * power / edge
         square, rising = 1.0 / (edge * edge), 1.0
         power = power * square
-        for k, bernoulli in enumerate(_BERNOULLI, 1):
+        for k, bernoulli in enumerate(BERNOULLI, 1):
             rising *= float(order + 1) if k == 1 else float((order + 2 * k - 2) * (order + 2 * k - 1))
             total = total + (bernoulli * rising / numbers.factorial(2 * k)) * power
             power = power * square
@@ -218,7 +218,7 @@ class ZetaOp(BinaryOp):
         # the power alone may be too small where this is not
         total = total + edge ** (1.0 - exponent) / (exponent - 1.0) + 0.5 * power
         inverse, rising = 1.0 / edge, exponent * power
-        for k, bernoulli in enumerate(_BERNOULLI, 1):
+        for k, bernoulli in enumerate(BERNOULLI, 1):
             rising = rising * inverse
             total = total + (bernoulli / numbers.factorial(2 * k)) * rising
             rising = rising * inverse * (exponent + float(2 * k - 1)) * (exponent + float(2 * k))

@@ -78,7 +78,7 @@ _ASYMPTOTIC = (162.421875, -29.53125, 6.5625, -1.875, 0.75, -0.5, 1.0)
 _ASYMPTOTIC_SLOPE = [(13 - 2 * k) * term for k, term in enumerate(_ASYMPTOTIC)]
 
 
-def _scaled_error_tail(z: Value) -> Value:
+def scaled_error_tail(z: Value) -> Value:
     """exp(z^2) erfc(z) for an f64 z that is not negative."""
     near = ops.minimum(z, 30.0)
     t = 2.0 / (2.0 + near)
@@ -103,7 +103,7 @@ class ErfcxOp(UnaryOp):
     @staticmethod
     def scalar(x: Value) -> Value:
         wide = convert(x, f64)
-        tail = _scaled_error_tail(abs(wide))
+        tail = scaled_error_tail(abs(wide))
         return convert(ops.select(wide < 0.0, 2.0 * ops.exp(wide * wide) - tail, tail), x.type)
 
     @staticmethod
@@ -139,7 +139,7 @@ class LogNdtrOp(UnaryOp):
         wide = convert(x, f64)
         above = ops.log1p(-normal_tail(ops.maximum(wide, 0.0)))
         size = ops.maximum(-wide, 0.0)
-        below = ops.log(0.5 * _scaled_error_tail(_SQRT_HALF * size)) - 0.5 * size * size
+        below = ops.log(0.5 * scaled_error_tail(_SQRT_HALF * size)) - 0.5 * size * size
         return convert(ops.select(wide < 0.0, ops.select(size == numbers.inf, wide, below), above), x.type)
 
     @staticmethod
