@@ -180,8 +180,9 @@ def vjp(function: Callable[..., Any], *primals: Any, cotangent: Any = None) -> A
 
     Without `cotangent`: `(value, pull_back)`, where `pull_back(cotangent)` gives a tuple of one gradient per primal,
     at the primals and whatever else `function` reads as they are now. With it: `(value, gradients)`. A cotangent has
-    the tree, shapes and dtypes of the value. Raises `TypeError` for tensors that require a gradient, without a
-    `cotangent`: pulling back is not recorded then.
+    the tree, shapes and dtypes of the value; Python's floats have any. Raises `ValueError` for other trees and shapes,
+    `TypeError` for other floats, and, without a `cotangent`, for tensors that require a gradient: pulling back is not
+    recorded then.
     """
     check_functions("vjp", function)
 
@@ -190,6 +191,7 @@ def vjp(function: Callable[..., Any], *primals: Any, cotangent: Any = None) -> A
         outputs, structure = trees(result, "vjp")
 
         def pull_back(cotangent: Any) -> tuple[Any, ...]:
+            _check_floats(cotangent, result, "vjp: cotangent")
             seeds = _matching(cotangent, outputs, structure, "vjp: cotangent")
             return tuple(_gradient_trees(outputs, seeds, groups))
 
@@ -216,6 +218,7 @@ def vjp(function: Callable[..., Any], *primals: Any, cotangent: Any = None) -> A
         backward = TracedCall(Parameters(lambda *given: both(*given)[1]), (value, *primals), {}, holds=True)
 
     def pull_back(cotangent: Any) -> tuple[Any, ...]:
+        _check_floats(cotangent, value, "vjp: cotangent")
         return backward.run(_seeds(cotangent, leaves, structure, "vjp: cotangent"))
 
     return value, pull_back
@@ -235,7 +238,7 @@ def _check_floats(tree: Any, like: Any, what: str) -> None:
     """Raise `TypeError` for floats of `tree` that are of another dtype than those in `like`; Python's are of any."""
     (leaves, structure), (values, own) = flatten(tree), flatten(like)
     for value, leaf, name in zip(values, leaves, paths(structure), strict=True) if structure == own else ():
-        if not (hasattr(value, "dtype") and hasattr(leaf, "dtype")) or is_weak(leaf):
+        if not (hasattr(value, "dtype") and hasattr(leaf, "dtype")) or is_weak(leaf) or is_weak(value):
             continue
         given, wanted = element_type(leaf.dtype), element_type(value.dtype)
         if given != wanted and is_float(given) and is_float(wanted):

@@ -286,6 +286,16 @@ def test_errors_of_vjp_and_jvp() -> None:
         pull_back(doubles(2))
     with pytest.raises(ValueError, match="vjp: cotangent is a tuple"):
         pull_back((doubles(3), doubles(3)))
+    single = np.ones(3, np.float32)
+    for pulled in (
+        lambda: pull_back(single),
+        lambda: tenon.vjp(square, x, cotangent=single),
+        lambda: tenon.jit(lambda x, c: tenon.vjp(square, x)[1](c))(x, single),
+    ):
+        with pytest.raises(
+            TypeError, match="vjp: cotangent: value has dtype f32 where f64, that of the value, is needed"
+        ):
+            pulled()
     with pytest.raises(ValueError, match="jvp: 1 primals and 2 tangents are given"):
         tenon.jvp(square, (x,), (x, x))
     with pytest.raises(ValueError, match=r"jvp: tangent: value has shape \(2,\)"):
