@@ -18,9 +18,8 @@ from tenon.lowering.steps.nest import Nest, NestAccess
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
-from tenon.lowering.steps.unroll import Unroll
 from tenon.lowering.steps.validity import is_scanned
-from tenon.lowering.steps.vectorize import Vectorize, allows_vectors
+from tenon.lowering.steps.vectorize import Unroll, Vectorize, allows_vectors
 from tenon.passes.machine import Gpu
 
 WARPS = 16

@@ -26,8 +26,7 @@ from tenon.lowering.steps.products import MatrixProduct, matrix_product
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
-from tenon.lowering.steps.unroll import Unroll
-from tenon.lowering.steps.vectorize import Vectorize
+from tenon.lowering.steps.vectorize import Unroll, Vectorize
 from tenon.passes.machine import GPU_REGISTER
 
 VECTOR = 4

@@ -15,8 +15,7 @@ from tenon.lowering.steps.pack import Pack
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
-from tenon.lowering.steps.unroll import Unroll
-from tenon.lowering.steps.vectorize import WIDTHS, Vectorize, allows_vectors, lanes_at_once
+from tenon.lowering.steps.vectorize import WIDTHS, Unroll, Vectorize, allows_vectors, lanes_at_once
 
 THREADS = 256
 """Of a block: several of them share a multiprocessor, so that one computes while another waits."""

@@ -32,8 +32,7 @@ from tenon.lowering.steps.products import MatrixProduct, matrix_instruction
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.tile_copies import RUN, SWIZZLES, widest
-from tenon.lowering.steps.unroll import Unroll
-from tenon.lowering.steps.vectorize import Vectorize
+from tenon.lowering.steps.vectorize import Unroll, Vectorize
 from tenon.passes.machine import Gpu
 
 ROWS, COLUMNS = (128, 64, 32, 16), (128, 64, 32, 16)

@@ -20,9 +20,8 @@ from tenon.lowering.steps.pieces import PiecesStep
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
-from tenon.lowering.steps.unroll import Unroll
 from tenon.lowering.steps.validity import is_scanned
-from tenon.lowering.steps.vectorize import Vectorize
+from tenon.lowering.steps.vectorize import Unroll, Vectorize
 
 VECTORS = 4
 """Of a row, to each thread: enough loads under way, and few enough exchanges between threads for each."""

@@ -16,8 +16,7 @@ from tenon.lowering.steps.pack import Pack
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
-from tenon.lowering.steps.unroll import Unroll
-from tenon.lowering.steps.vectorize import Vectorize
+from tenon.lowering.steps.vectorize import Unroll, Vectorize
 
 BANKS = 32
 """Of shared memory, with a word of 4 bytes each: a side of a square is as long, and one word separates its rows."""

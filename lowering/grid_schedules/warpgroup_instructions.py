@@ -29,7 +29,7 @@ from tenon.lowering.steps.rotate import Rotate
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.tile_copies import SWIZZLES
-from tenon.lowering.steps.unroll import Unroll
+from tenon.lowering.steps.vectorize import Unroll
 
 TILES = ((128, 256), (256, 128), (128, 128), (64, 256), (64, 128), (128, 64), (64, 64))
 """Rows and columns: a thread has at most 128 sums."""

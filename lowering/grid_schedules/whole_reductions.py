@@ -15,8 +15,7 @@ from tenon.lowering.kernels.statement import LoopKind
 from tenon.lowering.steps.nest import Nest
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.step import Step
-from tenon.lowering.steps.unroll import Unroll
-from tenon.lowering.steps.vectorize import Vectorize
+from tenon.lowering.steps.vectorize import Unroll, Vectorize
 
 MOST = 128
 """Elements of a result, beyond which several threads share it."""

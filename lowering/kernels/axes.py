@@ -10,6 +10,9 @@ from tenon.lowering.kernels.statement import Statement, buffer_shape, root_of
 
 LETTERS = "ijklmnopqrstuvwxyz"
 
+SHORT = 4
+"""How often an axis fits into another one beside which it is short."""
+
 LoopOf = tuple[int, int]
 """The number of a statement, and of a loop of it."""
 
@@ -79,3 +82,14 @@ def _named(
         for number, statement in enumerate(statements)
     ]
     return axes, extents
+
+
+def leading_axis(axes: list[str], parallel: set[str], extents: dict[str, int]) -> str | None:
+    """The axis that moves within a tile where a subscript is the sum of some: the one that is not reduced, as in a
+    convolution, unless all such are short beside the one that is, as in the gradient of its weight."""
+    if len(axes) == 1:
+        return axes[0]
+    chosen, reduced = [[a for a in axes if (a in parallel) is is_parallel] for is_parallel in (True, False)]
+    if len(reduced) == 1 and chosen and SHORT * max(extents[axis] for axis in chosen) <= extents[reduced[0]]:
+        return reduced[0]
+    return chosen[0] if len(chosen) == 1 else None

@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tenon.dialects.types.size import Size
 from tenon.lowering.instructions.instruction import Instruction
-from tenon.lowering.kernels.axes import LETTERS, shared_axes
+from tenon.lowering.kernels.axes import LETTERS, leading_axis, shared_axes
 from tenon.lowering.kernels.statement import Access, Kernel, LoopKind, Statement, root_of
 from tenon.passes.machine import Gpu
 
@@ -105,10 +105,6 @@ class Loop:
         return self.bind is None and not (self.written_out or self.contracted or self.rotated)
 
 
-SHORT = 4
-"""How often an axis fits into another one beside which it is short."""
-
-
 @dataclass(frozen=True)
 class NestAccess:
     """The access of a statement to `buffer` (a root), with the axes of the nest in place of the statement's loops."""
@@ -119,7 +115,7 @@ class NestAccess:
     """For each subscript, axes and what they are multiplied by."""
     constants: tuple[int, ...]
     leading: tuple[str | None, ...] = ()
-    """For each subscript the axis that moves within a tile (see `_leading`)."""
+    """For each subscript the axis that moves within a tile (see `leading_axis`)."""
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -378,21 +374,10 @@ def _nested(statement: Statement, axes: tuple[str, ...]) -> NestStatement:
     def nested(access: Access) -> NestAccess:
         subscripts = access.subscripts
         factors = tuple(tuple((axes[loop], c) for loop, c in sorted(s.factors.items()) if c) for s in subscripts)
-        leading = tuple(_leading([axis for axis, _ in of_one], parallel, extents) for of_one in factors)
+        leading = tuple(leading_axis([axis for axis, _ in of_one], parallel, extents) for of_one in factors)
         return NestAccess(access, root_of(access.buffer), factors, tuple(s.constant for s in subscripts), leading)
 
     return NestStatement(statement, axes, tuple(map(nested, statement.inputs)), tuple(map(nested, statement.outputs)))
-
-
-def _leading(axes: list[str], parallel: set[str], extents: dict[str, int]) -> str | None:
-    """The axis that moves within a tile where a subscript is the sum of some: the one that is not reduced, as in a
-    convolution, unless all such are short beside the one that is, as in the gradient of its weight."""
-    if len(axes) == 1:
-        return axes[0]
-    chosen, reduced = [[a for a in axes if (a in parallel) is is_parallel] for is_parallel in (True, False)]
-    if len(reduced) == 1 and chosen and SHORT * max(extents[axis] for axis in chosen) <= extents[reduced[0]]:
-        return reduced[0]
-    return chosen[0] if len(chosen) == 1 else None
 
 
 def replaced(loop: Loop, **changes: object) -> Loop:

@@ -20,8 +20,7 @@ from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.rotate import Rotate
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step, parse, run
-from tenon.lowering.steps.unroll import Unroll
-from tenon.lowering.steps.vectorize import Vectorize
+from tenon.lowering.steps.vectorize import Unroll, Vectorize
 
 STEPS: dict[str, type[Step]] = {
     step.name: step

@@ -1,12 +1,13 @@
-"""`vectorize(i)`: copies to registers and from them move all iterations of a loop by one instruction, or by a few where
-they are more bytes than one moves.
+"""`unroll(i)`: the iterations of a loop are separate code, so that what they keep can be in registers.
 
-The loop is written out as by `unroll`. Copies of buffers in which its iterations are no neighbours, or lie at places
+`vectorize(i)`: they are, too, and copies to registers and from them move all iterations by one instruction, or by a few
+where they are more bytes than one moves. Copies of buffers in which its iterations are no neighbours, or lie at places
 that are no multiples of their bytes, are of single elements all the same."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from tenon.lowering.buffers.alignments import known_alignment
 from tenon.lowering.buffers.memref_facts import row_major_strides
@@ -37,6 +38,26 @@ def allows_vectors(nest: Nest, access: NestAccess, axis: str, width: int) -> boo
 def lanes_at_once(nest: Nest, access: NestAccess, width: int) -> int:
     """How many of `width` neighbours one instruction moves: none moves more bytes than the machine's widest access."""
     return min(width, max(1, nest.machine.access // access.access.element_bytes))
+
+
+@dataclass(frozen=True)
+class Unroll(Step):
+    """Write out `loop`."""
+
+    name = "unroll"
+
+    loop: str
+
+    def obstacle(self, nest: Nest) -> str | None:
+        loop = nest.loop(self.loop)
+        if not loop.in_order:
+            return f"loop {self.loop} is bound or written out"
+        total = loop.extent * prod(known.extent for known in nest.loops_of([loop.axis]) if known.written_out)
+        most = nest.machine.thread_registers
+        return f"{total} iterations would be written out, of {most}" if total > most else None
+
+    def apply(self, nest: Nest) -> None:
+        nest.change(self.loop, replaced(nest.loop(self.loop), unrolled=True))
 
 
 @dataclass(frozen=True)
