@@ -208,6 +208,10 @@ class Gpu:
     """Seconds from an access to memory to its data, about."""
     dependent: int = 4
     """Cycles from an operation to one that needs its result."""
+    libraries: tuple[str, ...] = ()
+    """What may compute whole kernels in place of code that is made for them (`CUBLAS`)."""
+    library_share: float = 0.0
+    """The share of `lanes` that cuBLAS keeps busy with large products of f32; 0: not known."""
 
     @property
     def common(self) -> Gpu:
@@ -252,6 +256,9 @@ class Gpu:
             raise ValueError(f"{pass_name}: {error}") from None
 
 
+CUBLAS = "cublas"
+"""A library that multiplies matrices (`Gpu.libraries`)."""
+
 GPU = Gpu()
 
 
@@ -281,7 +288,7 @@ GPUS = {
         Gpu("sm_89", multiprocessors=142, l2=96 << 20, bandwidth=8.64e11, clock=2.52e9, lanes=128),
         *(
             # mma.sync reaches 62.9 % of the units: Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU
-            # Architecture via Microbenchmarking", IPDPS 2024.
+            # Architecture via Microbenchmarking", IPDPS 2024. cuBLAS took 2.74 ms for 4096^3 of f32 on an H200.
             _hopper(
                 name,
                 multiprocessors=132,
@@ -290,6 +297,7 @@ GPUS = {
                 clock=1.98e9,
                 warp_products=1288,
                 double_products=128,
+                library_share=0.77,
             )
             for name in ("sm_90", "sm_90a")
         ),

@@ -157,7 +157,7 @@ def _options_on_gpu(
     reports = _reports(buffered, built, gpu)
     calls = {moved.kernel: moved.calls for moved in bytes_moved(buffered.clone())}
     facts: dict[str, Row] = {report.name: {"calls": calls.get(report.name), **report.facts()} for report in reports}
-    return explain(buffered, gpu, built.serialised, tuned), facts, (total(reports, gpu),)
+    return explain(buffered, gpu, built.serialised, tuned), _counted(buffered) | facts, (total(reports, gpu),)
 
 
 def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
@@ -192,7 +192,9 @@ def _for_cuda(module: ModuleOp, architecture: str) -> dict[str, bytes]:
     from tenon.runtime.cuda.report import as_table
     from tenon.runtime.tuning import decisions
 
-    told = options("cuda", architecture)
+    known = options("cuda", architecture)
+    assert known.gpu is not None
+    told = replace(known, gpu=replace(known.gpu, libraries=()))  # a cubin has all that is to run
     assert told.gpu is not None
     buffered = module.clone()
     rest = lower_to_buffers(Context(), buffered, told)

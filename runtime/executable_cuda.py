@@ -109,6 +109,7 @@ class CudaExecutable:
         """Copies of small arrays of the host on a device, as inputs of the program there, by position. Raises
         `OtherwiseError` where the current stream is captured, whose copies would be made at each launch."""
         from tenon.runtime.cuda.arrays import received
+        from tenon.runtime.cuda.cupy_backend import is_capturing
         from tenon.runtime.cuda.device_cuda import cupy_module
 
         cuda = cupy_module().cuda
@@ -245,6 +246,7 @@ class FrozenArrays:
         if known is not None:
             return known
         from tenon.runtime.cuda.arrays import contiguous, uploaded
+        from tenon.runtime.cuda.cupy_backend import is_capturing
         from tenon.runtime.cuda.device_cuda import cupy_module
 
         stream = cupy_module().cuda.get_current_stream()
@@ -278,11 +280,6 @@ class FrozenArrays:
                     _finish_for_all_streams()
                     self._prepared[ordinal] = known
         return known
-
-
-def is_capturing(stream: Any) -> bool:
-    """Whether what is given to a stream is captured; the default ones cannot be."""
-    return stream.ptr > 2 and stream.is_capturing()
 
 
 def _finish_for_all_streams() -> None:

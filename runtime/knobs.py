@@ -242,9 +242,7 @@ class Knobs:
         "TENON_CACHE_LIMIT_MB", 1024, "size of the cache in MB above which the entries unused for longest are removed"
     )
     result_pool_mb = _megabytes(
-        "TENON_RESULT_POOL_MB",
-        512,
-        "how much memory of large results that are gone is kept for those that come next; read once",
+        "TENON_RESULT_POOL_MB", 512, "memory of large results that are gone, kept for those that come next; read once"
     )
     check_results = _check(
         "TENON_CHECK_RESULTS", "check what each op of a program gives, and raise an error that names op and line"
@@ -285,7 +283,6 @@ class Knobs:
         effect="features that CPU kernels may use beside those of the processor (`+`), or may not use (`-`)",
         decides_code=True,
     )
-
     exact_math = Knob(
         "TENON_EXACT_MATH",
         _words,
@@ -303,8 +300,7 @@ class Knobs:
     )
     skip_masked = _decision(
         "TENON_SKIP_MASKED",
-        "leave out what causal and sliding masks hide; 0 computes it, so that an infinity or a NaN there is multiplied "
-        "by zero",
+        "leave out what causal and sliding masks hide; 0: infinities and NaNs there are multiplied by zero",
     )
     bf16_dots = _decision(
         "TENON_BF16_DOTS",
@@ -315,6 +311,9 @@ class Knobs:
         "TENON_DETERMINISTIC",
         "give results on a GPU that are the same bits in each call; 0 lets threads add floats at computed places in "
         "whatever order they come, without sorting",
+    )
+    cublas = _decision(
+        "TENON_CUBLAS", "let cuBLAS, if it is installed, multiply matrices on a GPU where that is known to be faster"
     )
     cuda_graphs = _flag("TENON_CUDA_GRAPHS", "launch calls on the same memory of a GPU as CUDA graphs", default=True)
     cuda_sync = _flag("TENON_CUDA_SYNC", "wait for each kernel on a GPU, so that errors name the one that failed")

@@ -22,7 +22,7 @@ from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import DeviceOnly
 from tenon.dialects.support.location import at_line
 from tenon.lowering.options import LoweringOptions
-from tenon.passes.machine import GENERIC, GPU, Gpu, Machine, gpu_of
+from tenon.passes.machine import CUBLAS, GENERIC, GPU, Gpu, Machine, gpu_of
 from tenon.runtime.cuda.names import kind_of, ordinal_of
 from tenon.runtime.knobs import knobs
 from tenon.runtime.processor_facts import known_sizes, may_use_tiles
@@ -99,12 +99,20 @@ def options(device: str, architecture: str | None = None, module: ModuleOp | Non
     told = gpu_of(architecture) if architecture is not None else gpu(ordinal_of(device)) if on_gpu else GPU
     return LoweringOptions(
         machine=GENERIC if on_gpu else machine(tiles=module is None or _multiplies_tiles(module)),
-        gpu=replace(told, tf32=knobs.tf32, deterministic=knobs.deterministic) if on_gpu else None,
+        gpu=_as_allowed(told) if on_gpu else None,
         tuning=tuning_options(device, told.architecture),
         exact_math=knobs.exact_math,
         filtering=knobs.minimal_filtering and not on_gpu,
         skipping=knobs.skip_masked,
     )
+
+
+def _as_allowed(gpu: Gpu) -> Gpu:
+    """A GPU with what the knobs allow and what is installed."""
+    from tenon.runtime.cuda.cublas import path
+
+    libraries = (CUBLAS,) if knobs.cublas and path() is not None else ()
+    return replace(gpu, tf32=knobs.tf32, deterministic=knobs.deterministic, libraries=libraries)
 
 
 def tuning_options(device: str, architecture: str) -> str:

@@ -41,6 +41,7 @@ from tenon.lowering.cuda.tables import (
 )
 from tenon.lowering.cuda.told_numbers import told_parameters
 from tenon.lowering.instructions.table import device_functions
+from tenon.lowering.steps.library import is_library_call
 from tenon.lowering.steps.tile_copies import SAME_MEMORY
 
 UNROLLING = {"unroll": "#pragma unroll", "rolled": "#pragma unroll 1"}
@@ -68,8 +69,8 @@ def emit_cuda(module: ModuleOp, arch: str = "sm_90") -> str:
 
 def kernels(module: ModuleOp) -> list[func.FuncOp]:
     """The kernels of a module that the device runs, in order."""
-    functions = [op for op in module.ops if isinstance(op, func.FuncOp)]
-    return [function for function in functions if "kernel" in function.attributes and not is_host_call(function)]
+    functions = [op for op in module.ops if isinstance(op, func.FuncOp) and "kernel" in op.attributes]
+    return [function for function in functions if not (is_host_call(function) or is_library_call(function))]
 
 
 def launch_shape(function: func.FuncOp, name: str) -> tuple[int, int, int]:

@@ -38,6 +38,7 @@ from tenon.lowering.loop_ir.nests import (
     parallel_domain,
     serialize_all,
 )
+from tenon.lowering.steps.library import is_library_call
 from tenon.passes.machine import GPU
 
 THREADS = GPU.largest_block // 4  # of a block, so that several of them share a multiprocessor
@@ -66,8 +67,9 @@ class MapToGridPass(ModulePass):
                 self.map_kernel(op, function)
 
     def map_kernel(self, module: ModuleOp, function: func.FuncOp) -> None:
-        """Rewrite `function` to what one thread of its grid executes, unless that was done before."""
-        if "grid" in function.attributes:
+        """Rewrite `function` to what one thread of its grid executes, unless that was done before, or
+        a library computes it."""
+        if "grid" in function.attributes or is_library_call(function):
             return
         if not function.body.blocks:
             map_declaration(function)

@@ -19,6 +19,7 @@ from xdsl.ir import SSAValue
 from tenon.lowering.explanation import Row
 from tenon.lowering.grid_schedules.product_tiles import EQUAL, Tiled
 from tenon.lowering.steps.bind import BindLoop, Resident
+from tenon.lowering.steps.library import Library, Multiplication, multiplication
 from tenon.lowering.steps.nest import Nest
 from tenon.lowering.steps.pack import Pack
 from tenon.lowering.steps.pipeline import Pipeline
@@ -27,7 +28,7 @@ from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.vectorize import Unroll, Vectorize
-from tenon.passes.machine import GPU_REGISTER
+from tenon.passes.machine import CUBLAS, GPU_REGISTER, Gpu
 
 VECTOR = 4
 """Numbers along each axis of the result that a thread has as neighbours."""
@@ -54,6 +55,12 @@ BESIDE_PRODUCTS = 2
 """Instructions of a thread beside multiply-adds and loads, for each step along the reduced axis."""
 ANSWERED = 3 / 4
 """Of the latency of memory what a copy takes: most operands are in L2."""
+REACHED = 0.71
+"""The share of what the formula says that multiply-adds have reached: 3.26 ms for 4096^3 on an H200."""
+SURELY = 1.1
+"""How much longer than cuBLAS ours have to take by prediction."""
+LIBRARY_TILE = 128
+"""Rows and columns of a tile of cuBLAS, about; where they are few, it has smaller ones, and is not faster."""
 
 
 def tiles_of_contraction(nest: Nest) -> Sequence[Tiled] | str:
@@ -114,6 +121,43 @@ def packed_results(nest: Nest, packed: Collection[SSAValue]) -> list[Step]:
                 seen.add(access.buffer)
                 steps.append(Pack(nest.name_of(access.buffer), "registers"))
     return steps
+
+
+def decide_library(nest: Nest) -> Sequence[Step] | str:
+    """cuBLAS, if it takes the kernel."""
+    step = Library(CUBLAS)
+    obstacle = step.obstacle(nest)
+    return [step] if obstacle is None else obstacle
+
+
+def faster_library(nest: Nest) -> Sequence[Tiled] | str:
+    """cuBLAS where products are by multiply-adds, and it takes fewer cycles than the best of our tiles, both as far as
+    has been measured. Of other products, and other GPUs, no such figures are known."""
+    steps = decide_library(nest)
+    if isinstance(steps, str):
+        return steps
+    found, product, machine = multiplication(nest), large_product(nest), nest.machine
+    if isinstance(found, str) or isinstance(product, str):
+        return found if isinstance(found, str) else str(product)
+    if not machine.library_share or machine.tf32 or found.element != "f32":
+        return f"cuBLAS is not known to be faster for {found.element} on {machine.architecture}"
+    (_, taken), *_ = best(nest, product)
+    accesses = product.left, product.right, product.statement.outputs[0]
+    moved = sum(prod(access.access.shape) * access.access.element_bytes for access in accesses)
+    memory = moved / machine.bandwidth * machine.clock
+    ours, its = (max(cycles, memory) for cycles in (taken / REACHED, library_cycles(found, machine)))
+    if ours < SURELY * its:
+        return f"cuBLAS takes {its:.0f} cycles by prediction, and the best of our tiles {ours:.0f}"
+    facts: Row = {"library": CUBLAS, "cycles": round(its), "cycles of our tiles": round(ours)}
+    return [Tiled(its, lambda: facts, lambda: steps)]
+
+
+def library_cycles(product: Multiplication, machine: Gpu) -> float:
+    """What a multiprocessor takes for its part of the tiles that cuBLAS makes of products of f32."""
+    tiles = product.count * prod(-(-size // LIBRARY_TILE) for size in (product.rows, product.columns))
+    rounds = -(-tiles // machine.multiprocessors)
+    of_round = product.depth * LIBRARY_TILE**2 / (machine.library_share * machine.lanes)
+    return rounds * (2 * machine.latency * machine.clock + of_round)
 
 
 @dataclass(frozen=True)

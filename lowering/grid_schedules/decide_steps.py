@@ -27,7 +27,7 @@ from tenon.lowering.explanation import Explained, Option, Row
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.grid_schedules.chained_products import decide_chained_products, decide_chained_warpgroups
 from tenon.lowering.grid_schedules.columns import decide_columns
-from tenon.lowering.grid_schedules.contractions import tiles_of_contraction
+from tenon.lowering.grid_schedules.contractions import decide_library, faster_library, tiles_of_contraction
 from tenon.lowering.grid_schedules.elementwise import decide_elementwise
 from tenon.lowering.grid_schedules.matrix_instructions import tiles_of_matrix_instructions
 from tenon.lowering.grid_schedules.product_tiles import Tiled, first_of
@@ -37,6 +37,7 @@ from tenon.lowering.grid_schedules.warpgroup_instructions import tiles_of_warpgr
 from tenon.lowering.grid_schedules.whole_reductions import decide_whole_reductions, decide_windows
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.statement import kernels_of, read_kernel
+from tenon.lowering.steps.library import Library
 from tenon.lowering.steps.nest import Nest, NestError
 from tenon.lowering.steps.pack import ASYNC
 from tenon.lowering.steps.pipeline import Pipeline
@@ -45,17 +46,18 @@ from tenon.lowering.steps.step import Step, parse
 from tenon.lowering.steps.table import ATTRIBUTE, STEPS, apply_steps, given_steps, read_steps, write_steps
 from tenon.lowering.steps.validity import nest_obstacle
 from tenon.lowering.tuning_record import Decision, TuningRecord, described, kernel_key
-from tenon.passes.machine import Gpu
+from tenon.passes.machine import CUBLAS, Gpu
 
 Decider = Callable[[Nest], Sequence[Step] | str]
 
 TILED: dict[str, Callable[[Nest], Sequence[Tiled] | str]] = {
+    "library, where it is faster": faster_library,
     "warpgroup instructions": tiles_of_warpgroups,
     "warpgroup instructions, threads copy": partial(tiles_of_warpgroups, copies=ASYNC),
     "matrix instructions": tiles_of_matrix_instructions,
     "contractions": tiles_of_contraction,
 }
-"""The deciders that choose among tiles of a product."""
+"""The deciders that choose among tiles of a product, or know how long a library takes for it."""
 
 DECIDERS: dict[str, Decider] = {
     "transposes": decide_transpose,
@@ -68,6 +70,7 @@ DECIDERS: dict[str, Decider] = {
     "rows and columns": decide_rows_and_columns,
     "columns": decide_columns,
     "whole reductions": decide_whole_reductions,
+    "library": decide_library,
 }
 
 UNSCHEDULED = "unscheduled"
@@ -113,7 +116,7 @@ def decide(function: func.FuncOp, machine: Gpu, tuned: Mapping[str, Decision] | 
     if ATTRIBUTE in function.attributes:
         return
     collapse_loops(function)
-    decision = tuned.get(kernel_key(function)) if tuned else None
+    decision = _decision(function, machine, tuned) if tuned else None
     if decision is not None:
         write_steps(function, _measured(function, machine, decision))
         return
@@ -126,6 +129,14 @@ def decide(function: func.FuncOp, machine: Gpu, tuned: Mapping[str, Decision] | 
         reasons.setdefault(steps, []).append(name)
     told = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
     function.attributes[UNSCHEDULED] = StringAttr("; ".join(told if len(told) > 1 else reasons))
+
+
+def _decision(function: func.FuncOp, machine: Gpu, tuned: Mapping[str, Decision]) -> Decision | None:
+    """What was measured for a kernel, unless a library that is not there was fastest."""
+    decision = tuned.get(kernel_key(function))
+    if decision is not None and CUBLAS not in machine.libraries and str(Library(CUBLAS)) in decision.steps:
+        return None
+    return decision
 
 
 def _measured(function: func.FuncOp, machine: Gpu, decision: Decision) -> Sequence[Step]:
@@ -224,7 +235,7 @@ def _explained(
         steps = tuple(map(str, read_steps(function) or ()))
         return Explained(name, described(kernel), (Option("given steps", None, True, (), steps),), notes)
     options: list[Option] = []
-    if (decision := tuned.get(kernel_key(function))) is not None:
+    if (decision := _decision(function, machine, tuned)) is not None:
         known = f"tuning record, {decision.gain} times as fast as the model"
         options.append(Option(known, None, True, (), tuple(map(str, _measured(function, machine, decision)))))
     for decider, decide_ in DECIDERS.items():

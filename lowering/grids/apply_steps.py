@@ -3,7 +3,8 @@
 Before: the buffered stage; kernels may have the attribute `schedule`, a list of steps (see `lowering.steps`).
 
 After: these have `grid` and `block` (`array<i64: x, y, z>`) and hold loops, registers (memory space 5), shared memory
-(3) and vectors; `index_bits` is 32 where no index needs more. Kernels without the attribute stay as they are. With
+(3) and vectors; `index_bits` is 32 where no index needs more; or, where a library computes them (`library(cublas)`),
+they are declarations that say what it is asked for. Kernels without the attribute stay as they are. With
 `after_step`, the nest is printed after each step, as comments."""
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tenon.lowering.grids.statement_code import StatementCode
 from tenon.lowering.grids.thread_code import ThreadCode
 from tenon.lowering.grids.update_code import match_updates, write_code
 from tenon.lowering.kernels.statement import read_kernel
+from tenon.lowering.steps.library import Multiplication, multiplication
 from tenon.lowering.steps.nest import THREADS, Nest, NestError
 from tenon.lowering.steps.table import apply_steps, read_steps
 from tenon.lowering.steps.validity import nest_obstacle
@@ -71,12 +73,23 @@ def write_threads(function: func.FuncOp, machine: Gpu, *, trace: bool = False) -
     obstacle = nest_obstacle(nest)
     if obstacle is not None:
         raise NestError(obstacle)
-    write_nest(function, nest)
+    if nest.library:
+        write_declaration(function, nest)
+    else:
+        write_nest(function, nest)
 
 
 def _print_nest(step: str, nest: Nest) -> None:
     for line in (f"after {step}", *str(nest).splitlines()):
         print(f"// {line}")
+
+
+def write_declaration(function: func.FuncOp, nest: Nest) -> None:
+    """Put what a library is asked for in the place of a kernel."""
+    found = multiplication(nest)
+    assert isinstance(found, Multiplication)
+    function.attributes |= found.attributes()
+    function.body.detach_block(function.body.block).erase()
 
 
 def write_nest(function: func.FuncOp, nest: Nest) -> None:

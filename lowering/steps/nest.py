@@ -218,6 +218,8 @@ class Nest:
     """Of each thread that copies, and that computes, where they do not have equally many."""
     resident: int = 1
     """Blocks that a multiprocessor is to hold at a time."""
+    library: str = ""
+    """What computes the whole kernel in place of threads, if something does."""
 
     @staticmethod
     def of(kernel: Kernel, machine: Gpu) -> Nest:
@@ -328,7 +330,7 @@ class Nest:
         return found
 
     def __str__(self) -> str:
-        lines = [f"nest @{self.kernel.name}"]
+        lines = [f"nest @{self.kernel.name}", *([f"  by {self.library}"] if self.library else [])]
         for axis, extent in self.extents.items():
             parts = [o.name if o.stride == 1 else f"{o.name} * {o.stride}" for o in self.loops_of([axis])]
             lines.append(f"  axis {axis} < {extent}: {' + '.join(parts)}")

@@ -143,18 +143,33 @@ def warpgroup_instruction(
     return found if found is not None else f"wgmma has {', '.join(map(str, COLUMNS))} columns, not {columns}"
 
 
-def _form(statement: NestStatement, machine: Gpu) -> _Form | str:
-    """What a product of matrices multiplies and adds up, as instructions do it; a text that says why none does."""
+def multiplied(statement: NestStatement) -> Attribute | str:
+    """The elements that a sum of products multiplies exactly, as they are in memory, and adds up as f32, f64 or i32; a
+    text that says why it is no such sum."""
+    if LoopKind.SEQUENTIAL in statement.statement.kinds or len(statement.outputs) != 1:
+        return "nothing is contracted"
+    used = [access for access in statement.inputs if access.access.is_used]
+    if _product(statement) is None or len(used) != 2:
+        return "the reduction is no sum of products of two operands"
+    if not all(isinstance(factor_of(statement, access), BlockArgument) for access in used):
+        return "an operand is rounded before it is multiplied"
+    form = _form(statement, None)
+    return form if isinstance(form, str) else form.element
+
+
+def _form(statement: NestStatement, machine: Gpu | None) -> _Form | str:
+    """What a product of matrices multiplies and adds up, as instructions do it, of a machine or of any; a text that
+    says why none does."""
     product, (accumulator,) = _product(statement), statement.statement.accumulators
     factors = [factor_of(statement, access) for access in statement.inputs if access.access.is_used]
     elements = {factor.type for factor in factors}
     shown = " and ".join(sorted(map(str, elements)))
     if product is None or len(elements) != 1:
         return f"no instruction multiplies {shown}"
-    hints = {
-        ROUNDED: "" if machine.tf32 else f", and {TF32} is not allowed",
-        DOUBLE: "" if machine.double_products else f", which {machine.architecture} has no units for",
-    }
+    hints = {ROUNDED: "", DOUBLE: ""}
+    if machine is not None:
+        hints[ROUNDED] = "" if machine.tf32 else f", and {TF32} is not allowed"
+        hints[DOUBLE] = "" if machine.double_products else f", which {machine.architecture} has no units for"
     for form in (*FORMS, *(form for form, hint in hints.items() if not hint)):
         if (
             elements == {form.element}

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation
 from tenon.lowering.steps.bind import BindLoop, Resident
 from tenon.lowering.steps.contract import Contract
 from tenon.lowering.steps.inline import Inline
+from tenon.lowering.steps.library import Library
 from tenon.lowering.steps.nest import Nest, NestError
 from tenon.lowering.steps.pack import Pack
 from tenon.lowering.steps.pieces import OnlineStep, PiecesStep
@@ -26,7 +27,7 @@ STEPS: dict[str, type[Step]] = {
     step.name: step
     for step in (
         *(Split, Reorder, BindLoop, Unroll, Vectorize, Rotate),
-        *(Pack, Contract, PiecesStep, OnlineStep, Pipeline, Inline, Last, Registers, Resident),
+        *(Pack, Contract, PiecesStep, OnlineStep, Pipeline, Inline, Last, Registers, Resident, Library),
     )
 }
 

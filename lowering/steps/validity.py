@@ -15,6 +15,7 @@ from tenon.lowering.kernels.selection import Selection, selection_of
 from tenon.lowering.kernels.statement import LoopKind, root_of
 from tenon.lowering.steps.bind import Resident, resident_obstacle
 from tenon.lowering.steps.contract import MMA, WGMMA, Contract
+from tenon.lowering.steps.library import library_obstacles
 from tenon.lowering.steps.nest import THREADS, Bind, Loop, Nest, NestAccess, NestStatement, Space
 from tenon.lowering.steps.pipeline import Registers, registers_obstacle
 from tenon.lowering.steps.scan_loops import ScanLoops, scanned_by
@@ -43,6 +44,9 @@ def nest_obstacle(nest: Nest) -> str | None:
 
 
 def _obstacles(nest: Nest) -> Iterator[str]:
+    if nest.library:
+        yield from library_obstacles(nest)
+        return
     warp = nest.machine.warp
     if nest.bound(Bind.WARP, Bind.LANE) and nest.count(Bind.LANE) != warp:
         yield f"{nest.count(Bind.LANE)} iterations are bound to the lanes of a warp, which has {warp}"

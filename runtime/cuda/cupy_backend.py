@@ -14,9 +14,11 @@ import numpy as np
 
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.lowering.cuda.bulk_copies import TensorMap
+from tenon.lowering.steps.library import Multiplication
+from tenon.runtime.cuda.cublas import Scratch
 from tenon.runtime.cuda.device_cuda import cupy_module
 from tenon.runtime.cuda.launches import Launches, current_context, word
-from tenon.runtime.cuda.recording import Launch
+from tenon.runtime.cuda.recording import Launch, Multiply
 from tenon.runtime.knobs import knobs
 
 PER_THREAD = 2
@@ -24,6 +26,13 @@ PER_THREAD = 2
 
 _SINGLE = 1024
 """Launches by themselves that are kept in memory."""
+_STREAMS = 8
+"""Streams of which the memory for products by themselves is kept."""
+
+
+def is_capturing(stream: Any) -> bool:
+    """Whether what is given to a stream is captured; the default ones cannot be."""
+    return stream.ptr > PER_THREAD and stream.is_capturing()
 
 
 class CupyBackend:
@@ -36,6 +45,8 @@ class CupyBackend:
         self.maps: dict[str, Sequence[TensorMap]] = {}
         self._kernels: list[Any] = []
         self._single = BoundedCache["Launches"](_SINGLE)
+        self._scratch = BoundedCache["Scratch"](_STREAMS)
+        self._captured: list[Scratch] = []
         self.failures = (cuda.driver.CUDADriverError, cuda.runtime.CUDARuntimeError)
         """What CuPy raises for what the device refuses, or had to report of earlier work."""
         self.waits = knobs.cuda_sync
@@ -97,13 +108,32 @@ class CupyBackend:
         arguments: Sequence[np.generic],
         dynamic_shared: int = 0,
     ) -> None:
-        key = get_ident(), kernel, grid, block, dynamic_shared
+        count = len(arguments)
+        event = Launch(kernel, grid, block, tuple(arguments), tuple(range(count)), dynamic_shared)
+        known = self._by_itself((get_ident(), kernel, grid, block, dynamic_shared), event)
+        known.run([word(value) for value in arguments], self.cupy.cuda.get_current_stream())
+
+    def multiply(self, kernel: str, product: Multiplication, addresses: Sequence[int]) -> None:
+        stream, key = self.stream()
+        is_captured = is_capturing(stream)
+        scratch = self.scratch(stream, key, is_captured=is_captured)
+        if is_captured:
+            self._captured.append(scratch)
+        else:
+            self._scratch[key] = scratch
+        self._by_itself((get_ident(), kernel), Multiply(kernel, product)).run(addresses, stream, scratch)
+
+    def _by_itself(self, key: Hashable, event: Launch | Multiply) -> Launches:
+        """A list of one event."""
         known = self._single.get(key)
         if known is None:
-            count = len(arguments)
-            event = Launch(kernel, grid, block, tuple(arguments), tuple(range(count)), dynamic_shared)
+            count = event.addresses
             known = self._single[key] = Launches(self, [event], range(1, count + 1), [0] * count, count)
-        known.run([word(value) for value in arguments], self.cupy.cuda.get_current_stream())
+        return known
+
+    def scratch(self, stream: Any, key: Hashable, *, is_captured: bool) -> Scratch:
+        """Memory for products on a stream: of their own where it is captured, since the graph may run on another."""
+        return Scratch.made(self, stream) if is_captured else Scratch.of_stream(self, self.context, stream, key)
 
     def capture(self, work: Callable[[Any], None]) -> Any:
         """What `work` gives to a stream, as a CUDA graph, or `None` if that cannot be; nothing runs.

@@ -23,6 +23,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from tenon.lowering.steps.library import Multiplication
+
 
 class HostProgramError(ValueError):
     """An op in `main`, or an argument, that the host cannot deal with."""
@@ -115,4 +117,8 @@ class Backend(Protocol):
     ) -> None:
         """Run a kernel with so many bytes of shared memory besides what it declares; a pointer is passed as a
         `numpy.uint64`."""
+        ...
+
+    def multiply(self, kernel: str, product: Multiplication, addresses: Sequence[int]) -> None:
+        """Have cuBLAS compute a kernel, of the matrices at these addresses: the operands, and the result."""
         ...

@@ -24,13 +24,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tenon.dialects.families.host import is_host_call
 from tenon.lowering.buffers.memref_facts import WHOLE_VIEWS
 from tenon.lowering.cuda.shared_memory import shared_memory
 from tenon.lowering.cuda.told_numbers import told_numbers
 from tenon.runtime.cuda.device import Backend, DeviceBuffer, HostProgramError, element_dtype, static_array
 from tenon.runtime.cuda.host_arithmetic import ARITHMETIC, COMPARISONS, unsigned, wrapped
-from tenon.runtime.cuda.host_calls import run_host_call
+from tenon.runtime.cuda.host_calls import is_call, run_call
 
 Environment: TypeAlias = list[Any]
 Step: TypeAlias = Callable[[Environment], None]
@@ -293,8 +292,8 @@ def _translate_call(program: Program, op: func.CallOp) -> Step | None:
     if name not in program.launches:
         raise HostProgramError(f"main: func.call of @{name}, which is not a kernel")
     function, slots = program.launches[name], program.sources(op.operands)
-    if is_host_call(function):
-        return lambda environment: run_host_call(program.backend, function, [environment[slot] for slot in slots])
+    if is_call(function):
+        return lambda environment: run_call(program.backend, function, [environment[slot] for slot in slots])
     launch, dynamic_shared = _Launch.of(function), shared_memory(function).byte_count
     arguments = [
         (slot, np.uint64 if isinstance(operand.type, MemRefType) else element_dtype(operand.type).type)

@@ -1,4 +1,4 @@
-"""Launches and copies in memory, as native code gives them to a stream, without a line of Python for each."""
+"""Launches, copies and products in memory, as native code gives them to a stream, without a line of Python for each."""
 
 from __future__ import annotations
 
@@ -15,9 +15,21 @@ from tenon.lowering.cuda.bulk_copies import TensorMap
 from tenon.runtime.call.entry_words import Place, Words
 from tenon.runtime.cpu.load import LoadedCode
 from tenon.runtime.cpu.native_code import load_native
+from tenon.runtime.cuda import cublas
 from tenon.runtime.cuda.device import LaunchError
-from tenon.runtime.cuda.launch_code import DRIVER, EVENT, LIST, MAP, PLACE, REFUSED_MAP, code, tenon_launch
-from tenon.runtime.cuda.recording import Copy, Launch
+from tenon.runtime.cuda.launch_code import (
+    DRIVER,
+    EVENT,
+    LIST,
+    MAP,
+    PLACE,
+    PRODUCT,
+    REFUSED_MAP,
+    REFUSED_PRODUCT,
+    code,
+    tenon_launch,
+)
+from tenon.runtime.cuda.recording import Copy, Event, Multiply
 
 _MAP_BYTES, _MAP_ALIGNMENT = 128, 64
 _ELEMENTS = {"f16": 6, "bf16": 9}
@@ -51,7 +63,7 @@ class Launches:
     def __init__(
         self,
         device: Device,
-        events: Sequence[Launch | Copy],
+        events: Sequence[Event],
         bases: Sequence[int],
         offsets: Sequence[int],
         given: int,
@@ -81,41 +93,60 @@ class Launches:
         self._list, self._given = address + 8 * start.index, 8 * (addresses.index + 1)
         self._pack, self._launch = struct.Struct(f"={given}Q").pack_into, _native()[1]
 
-    def run(self, addresses: Sequence[int], stream: Any) -> None:
-        """Give all events to a stream, for buffers at these addresses. Raises `LaunchError`, and what copies do."""
+    def run(self, addresses: Sequence[int], stream: Any, scratch: cublas.Scratch | None = None) -> None:
+        """Give all events to a stream, for buffers at these addresses; products work in memory that nothing else uses
+        meanwhile. Raises `LaunchError`, and what copies do."""
         self._pack(self._memory, self._given, *addresses)
+        if scratch is None:
+            self._run(stream, None)
+        else:
+            driver().cuCtxSetCurrent(ctypes.c_void_p(self._device.context))  # where a handle may have to be made
+            with cublas.handle(self._device.context, scratch) as library:
+                self._run(stream, library)
+
+    def _run(self, stream: Any, library: int | None) -> None:
         count, waits = len(self._events), self._device.waits
         step = 1 if waits else max(count, 1)
         for first in range(0, count, step):
-            if failed := self._launch(self._list, first, first + step, stream.ptr):
-                raise self._refused(failed >> 32, failed & (REFUSED_MAP - 1), bool(failed & REFUSED_MAP))
+            if failed := self._launch(self._list, first, first + step, stream.ptr, library):
+                raise self._refused(failed >> 32, failed & ((1 << 32) - 1))
             if waits:
                 try:
                     stream.synchronize()
                 except self._device.failures as error:
                     raise self._error(first, error) from error
 
-    def _refused(self, number: int, status: int, is_map: bool) -> Exception:
-        error = self._device.error(status)
-        return self._error(number, error, ", a description of a tensor" if is_map else "")
+    def _refused(self, number: int, told: int) -> Exception:
+        status = told & (REFUSED_PRODUCT - 1)
+        if told & REFUSED_PRODUCT:
+            return self._error(number, cublas.error(status))
+        return self._error(
+            number, self._device.error(status), ", a description of a tensor" if told & REFUSED_MAP else ""
+        )
 
     def _error(self, number: int, error: Exception, what: str = "") -> Exception:
         event = self._events[number]
         if isinstance(event, Copy):
             return error
-        place = f"kernel @{event.kernel} (grid {event.grid}, block {event.block})"
-        made = LaunchError(f"{place}{what}: {error}", event.kernel)
+        by = "by cuBLAS" if isinstance(event, Multiply) else f"grid {event.grid}, block {event.block}"
+        made = LaunchError(f"kernel @{event.kernel} ({by}){what}: {error}", event.kernel)
         made.__cause__ = error
         return made
 
 
-def _event(words: Words, device: Device, event: Launch | Copy, arguments: list[Place]) -> list[int | Place]:
+def _event(words: Words, device: Device, event: Event, arguments: list[Place]) -> list[int | Place]:
     """The words of an event; where it has addresses is added to `arguments`."""
     described: dict[str, int | Place] = dict.fromkeys(EVENT.fields, 0)
     if isinstance(event, Copy):
         values = words.add([0, 0, event.byte_count])
         arguments += [values, Place(values.index + 1)]
         return EVENT.words(described | {"arguments": values})
+    if isinstance(event, Multiply):
+        values = words.add([0, 0, 0])
+        arguments += [Place(values.index + number) for number in (1, 0, 2)]  # it takes the right operand first
+        return EVENT.words(
+            described | {"arguments": values, "product": words.add(PRODUCT.words(cublas.described(event.product)))}
+        )
     values = words.add([_signed(word(value)) for value in event.arguments])
     places = [Place(values.index + number) for number in range(len(event.arguments))]
     arguments += [places[number] for number in event.pointers]
@@ -178,9 +209,9 @@ def _address(name: str) -> int:
 
 
 @cache
-def _native() -> tuple[LoadedCode, Callable[[int, int, int, int], int]]:
+def _native() -> tuple[LoadedCode, Callable[[int, int, int, int, int | None], int]]:
     loaded = load_native("launches", code.text, code.exports)
-    words = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+    words = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
     return loaded, ctypes.CFUNCTYPE(ctypes.c_int64, *words)(loaded.entry(tenon_launch.name))
 
 

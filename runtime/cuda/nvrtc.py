@@ -11,6 +11,7 @@ import importlib.util
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from ctypes.util import find_library
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -171,18 +172,27 @@ def _library() -> ctypes.CDLL:
 
 def _candidates() -> Iterator[str]:
     """Where the library may be: what `cuda-pathfinder` finds, the wheels, the system."""
+    if (found := found_by_pathfinder("nvrtc")) is not None:
+        yield found
+    yield from in_wheels("nvrtc")
+    if (system := find_library("nvrtc")) is not None:
+        yield system
+
+
+def found_by_pathfinder(name: str) -> str | None:
+    """Where `cuda-pathfinder`, which loads it, finds a library of CUDA; None without it."""
     if importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.pathfinder"):
         from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib  # pyright: ignore
 
-        try:
-            found = load_nvidia_dynamic_lib("nvrtc").abs_path
-        except DynamicLibNotFoundError:
-            found = None
-        if found:
-            yield str(found)
-    if (nvidia := importlib.util.find_spec("nvidia")) is not None:
-        for root in nvidia.submodule_search_locations or ():
-            for pattern in ("cuda_nvrtc/lib/libnvrtc.so.*", "cu*/lib/libnvrtc.so.*"):
-                yield from sorted(str(path) for path in Path(root).glob(pattern))
-    if (system := find_library("nvrtc")) is not None:
-        yield system
+        with suppress(DynamicLibNotFoundError):
+            return str(load_nvidia_dynamic_lib(name).abs_path)
+    return None
+
+
+def in_wheels(name: str) -> list[str]:
+    """Where wheels of NVIDIA have a library of CUDA: in a folder of its own, or in that of a version of CUDA."""
+    if (nvidia := importlib.util.find_spec("nvidia")) is None:
+        return []
+    roots = list(map(Path, nvidia.submodule_search_locations or ()))
+    folders = f"*{name}", "cu[0-9]*"
+    return [str(path) for f in folders for root in roots for path in sorted(root.glob(f"{f}/lib/lib{name}.so.*"))]

@@ -13,13 +13,15 @@ from typing import Any, NoReturn
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from tenon.dialects.families.host import is_host_call
 from tenon.dialects.support.frozen_arguments import PREPARE, prepare_function, taken_positions
 from tenon.lowering.cuda.bulk_copies import tensor_maps
 from tenon.lowering.cuda.shared_memory import shared_memory
+from tenon.lowering.steps.library import is_library_call
 from tenon.runtime.arguments.interface import main_function
-from tenon.runtime.cuda.cupy_backend import CupyBackend
+from tenon.runtime.cuda import cublas
+from tenon.runtime.cuda.cupy_backend import CupyBackend, is_capturing
 from tenon.runtime.cuda.device import DeviceBuffer, LaunchError
+from tenon.runtime.cuda.host_calls import is_call
 from tenon.runtime.cuda.host_program import HostProgram
 from tenon.runtime.cuda.launches import Launches
 from tenon.runtime.cuda.recording import Recording, record
@@ -46,12 +48,15 @@ class CudaProgram:
         self.backend = CupyBackend(cubin)
         self.program = HostProgram(module, self.backend)
         for kernel, function in self.program.launches.items():
-            if not is_host_call(function):
+            if not is_call(function):
                 self.backend.prepare(kernel, shared_memory(function).byte_count, tensor_maps(function))
+        if any(map(is_library_call, self.program.launches.values())):
+            cublas.reserve(self.backend.context)
         prepare = prepare_function(main_function(module))
         self._preparation = None if prepare is None else HostProgram(module, self.backend, PREPARE)
         self._taken = () if prepare is None else taken_positions(prepare)
         self.recording = record(self.program)
+        self._multiplies = isinstance(self.recording, Recording) and self.recording.multiplies
         self.graphs = knobs.cuda_graphs and isinstance(self.recording, Recording) and self.recording.launches > 1
         self.workspaces = Workspaces(self._workspace)
 
@@ -82,8 +87,10 @@ class CudaProgram:
         """Do work in scratch memory, on a stream; the third argument says whether that only records what it gets."""
         stream, key = self.backend.stream()
         workspace = self.workspaces.take(stream, key)
-        is_captured = stream.ptr > 2 and stream.is_capturing()
+        is_captured = is_capturing(stream)
         try:
+            if self._multiplies and (is_captured or workspace.scratch is None):
+                workspace.scratch = self.backend.scratch(stream, key, is_captured=is_captured)
             work(workspace, stream, is_captured, *given)
         except Exception as error:
             self._fail(error)
@@ -144,15 +151,17 @@ class CudaProgram:
             replay = workspace.replay(addresses)
             replay.runs += 1
             if replay.graph is None and replay.runs >= _RUNS_BEFORE_CAPTURE:
-                self._capture(replay, launches, addresses)
+                self._capture(replay, launches, addresses, workspace.scratch)
             if replay.graph is not None:
                 replay.graph.launch()
                 return
-        launches.run(addresses, stream)
+        launches.run(addresses, stream, workspace.scratch)
 
-    def _capture(self, replay: Replay, launches: Launches, addresses: tuple[int, ...]) -> None:
+    def _capture(
+        self, replay: Replay, launches: Launches, addresses: tuple[int, ...], scratch: cublas.Scratch | None
+    ) -> None:
         """Make a graph of launches that have all run before."""
         try:
-            replay.graph = self.backend.capture(lambda stream: launches.run(addresses, stream))
+            replay.graph = self.backend.capture(lambda stream: launches.run(addresses, stream, scratch))
         except (LaunchError, MemoryError, *self.backend.failures):
             self.graphs = False  # the plain way does without

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NoReturn
+from typing import ClassVar, NoReturn, TypeAlias
 
 import numpy as np
 
 from tenon.lowering.buffers.memory_plan import Lifetime, plan_memory
+from tenon.lowering.steps.library import Multiplication
 from tenon.runtime.cuda.device import DeviceBuffer
 from tenon.runtime.cuda.host_program import HostProgram
 
@@ -44,19 +45,37 @@ class Launch:
     pointers: tuple[int, ...]
     dynamic_shared: int
 
+    @property
+    def addresses(self) -> int:
+        """How many addresses it needs."""
+        return len(self.pointers)
+
 
 @dataclass(frozen=True)
 class Copy:
     """A copy within the device."""
 
     byte_count: int
+    addresses: ClassVar[int] = 2
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """What cuBLAS computes in place of a kernel, of the matrices at three addresses: the operands, and the result."""
+
+    kernel: str
+    product: Multiplication
+    addresses: ClassVar[int] = 3
+
+
+Event: TypeAlias = Launch | Copy | Multiply
 
 
 @dataclass
 class Recorder:
     """The device of a recording."""
 
-    events: list[Launch | Copy] = field(default_factory=list["Launch | Copy"])
+    events: list[Event] = field(default_factory=list["Event"])
     addresses: list[int] = field(default_factory=list[int])
     """Made-up or real, in the order in which events need them."""
     sizes: list[int] = field(default_factory=list[int])
@@ -89,7 +108,10 @@ class Recorder:
         event = Launch(kernel, grid, block, tuple(arguments), pointers, dynamic_shared)
         self._add(event, [int(arguments[place]) for place in pointers])
 
-    def _add(self, event: Launch | Copy, addresses: Sequence[int]) -> None:
+    def multiply(self, kernel: str, product: Multiplication, addresses: Sequence[int]) -> None:
+        self._add(Multiply(kernel, product), addresses)
+
+    def _add(self, event: Event, addresses: Sequence[int]) -> None:
         if len(self.events) >= _MOST_EVENTS:
             raise NotRecordableError(f"it launches more than {_MOST_EVENTS} kernels")
         self.events.append(event)
@@ -115,8 +137,13 @@ class Recording:
 
     @property
     def launches(self) -> int:
-        """How many kernels are launched."""
-        return sum(isinstance(event, Launch) for event in self.events)
+        """How many kernels are launched, or computed by cuBLAS."""
+        return sum(not isinstance(event, Copy) for event in self.events)
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether cuBLAS computes some."""
+        return any(isinstance(event, Multiply) for event in self.events)
 
 
 def _lifetimes(recorder: Recorder, numbers: Sequence[int], given: int) -> list[Lifetime]:
@@ -124,7 +151,7 @@ def _lifetimes(recorder: Recorder, numbers: Sequence[int], given: int) -> list[L
     used: dict[int, tuple[int, int]] = {}
     rest = iter(numbers)
     for position, event in enumerate(recorder.events):
-        for number in islice(rest, len(event.pointers) if isinstance(event, Launch) else 2):
+        for number in islice(rest, event.addresses):
             used[number] = used.get(number, (position, position))[0], position
     return [
         Lifetime(f"buffer {number}", size if number in used else 0, *used.get(number, (0, 0)))

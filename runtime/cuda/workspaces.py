@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tenon.dialects.support.forking import new_lock
+from tenon.runtime.cuda.cublas import Scratch
 from tenon.runtime.cuda.launches import Launches
 
 _MOST_STREAMS = 8
@@ -39,6 +40,8 @@ class Workspace:
     owner: object
     launches: Launches | None = None
     """Those of a program that was recorded, in this memory."""
+    scratch: Scratch | None = None
+    """Memory in which cuBLAS works."""
     stream: Any = None
     """Held, so that no other stream has its name while this is kept for it."""
     replays: OrderedDict[tuple[int, ...], Replay] = field(default_factory=OrderedDict[tuple[int, ...], Replay])

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ from tenon.lowering.cuda.emit_cuda import emit_cuda
 from tenon.lowering.cuda.map_to_grid import MapToGridPass
 from tenon.lowering.cuda.tables import PRELUDE
 from tenon.lowering.math.legalize_arith import LegalizeArithPass
+from tenon.lowering.steps.library import Multiplication
 from tenon.runtime.cuda.device import DeviceBuffer
 from tenon.runtime.cuda.host_program import HostProgram
 from tenon.runtime.knobs import knobs
@@ -327,6 +328,9 @@ class ShimBackend:
             numbers = (ctypes.c_uint64 * len(fields(Counters)))()
             runtime().tn_shim_counters(numbers)
             self.counters.append((kernel, Counters(*numbers)))
+
+    def multiply(self, kernel: str, product: Multiplication, addresses: Sequence[int]) -> NoReturn:
+        raise NotImplementedError(f"@{kernel} is computed by a library, not by threads")
 
     def show_buffers(self) -> None:
         """Tell the runtime which memory kernels may touch."""

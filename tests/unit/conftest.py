@@ -17,7 +17,7 @@ from tenon.dialects.definition.registry import _start_generation
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.runtime import executables
 from tenon.runtime.call import entry
-from tenon.runtime.cuda import device_cuda, launches, nvrtc
+from tenon.runtime.cuda import cublas, device_cuda, launches, nvrtc
 from tenon.runtime.knobs import knobs
 
 MANY = frozenset(
@@ -72,6 +72,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Generator[cupy_stand_in.Machine]
     monkeypatch.setitem(sys.modules, "cupy", cupy_stand_in.stand_in(made))
     driver = driver_stand_in.Driver(made)
     monkeypatch.setattr(launches, "driver", lambda: driver)
+    monkeypatch.setattr(cublas, "path", lambda: None)
     monkeypatch.setattr(nvrtc, "compile_kernels", lambda source, _: nvrtc.Compiled(source.encode(), {}))
     monkeypatch.setattr(nvrtc, "version", lambda: (12, 9))
     monkeypatch.setattr(nvrtc, "why_unavailable", lambda: None)

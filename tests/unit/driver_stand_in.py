@@ -11,10 +11,12 @@ import ctypes
 import re
 import time
 from collections.abc import Callable
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from cuda_shim import ShimBackend, tensor_map
+from ml_dtypes import bfloat16 as BF16
 
 if TYPE_CHECKING:
     from cupy_stand_in import Machine, Stream
@@ -57,7 +59,7 @@ class CUDADriverError(RuntimeError):
     """What the driver says by a status."""
 
     def __init__(self, status: int) -> None:
-        super().__init__(STATUSES[status])
+        super().__init__(STATUSES.get(status, status))
         self.status = status
 
 
@@ -154,6 +156,99 @@ class Driver:
         self.maps.append(address)
         made = tensor_map(address, 2, sizes[:rank], strides[: rank - 1], box[:rank], 128)
         ctypes.memmove(memory, made.ctypes.data, _MAP_BYTES)
+
+
+_CUBLAS = {
+    "cublasCreate_v2": (ctypes.POINTER(_P),),
+    "cublasSetMathMode": (_P, _I),
+    "cublasSetStream_v2": (_P, _P),
+    "cublasSetWorkspace_v2": (_P, _P, _L),
+    "cublasGemmStridedBatchedEx": (
+        *(_P, _I, _I, _I, _I, _I, _P),
+        *(_P, _I, _I, ctypes.c_longlong) * 2,
+        *(_P, _P, _I, _I, ctypes.c_longlong),
+        *[_I] * 3,
+    ),
+}
+_ELEMENTS = {0: np.dtype(np.float32), 1: np.dtype(np.float64), 2: np.dtype(np.float16), 14: np.dtype(BF16)}
+
+
+class Cublas:
+    """cuBLAS on the same devices. Products use their memory while they run, and a handle forgets it with its stream."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver, self.machine = driver, driver.machine
+        self.handles: dict[int, dict[str, int]] = {}
+        self.products: list[tuple[int, ...]] = []
+        """Rows, columns, depth and count of products, column by column, when they were given to a stream."""
+        self.memory: list[tuple[int, bool, int]] = []
+        """For each of them the stream, whether that was captured, and the memory to work in."""
+        self.fails = 0
+        for name, kinds in _CUBLAS.items():
+            setattr(self, name, ctypes.CFUNCTYPE(_I, *kinds)(_refusing(getattr(self, f"_{name}"))))
+
+    def cublasGetStatusString(self, status: int) -> bytes:
+        return {13: b"CUBLAS_STATUS_EXECUTION_FAILED"}[status]
+
+    def _cublasCreate_v2(self, found: Any) -> None:
+        if any(stream.captured is not None for stream in self.machine.streams):
+            raise CUDADriverError(400)
+        context = self.machine.local.context
+        found[0] = len(self.handles) + 1
+        self.handles[found[0]] = {"context": context}
+
+    def _cublasSetMathMode(self, handle: int, mode: int) -> None:
+        self.handles[handle]["mode"] = mode
+
+    def _cublasSetStream_v2(self, handle: int, stream: int | None) -> None:
+        self.handles[handle] |= {"stream": stream or 0, "memory": 0, "thread": get_ident()}
+        time.sleep(1e-4)  # others may call meanwhile, and must not have this handle
+
+    def _cublasSetWorkspace_v2(self, handle: int, memory: int, size: int) -> None:
+        assert size >= 32 << 20
+        assert memory % 256 == 0
+        self.handles[handle]["memory"] = memory
+
+    def _cublasGemmStridedBatchedEx(self, handle: int, *given: Any) -> None:
+        time.sleep(0)
+        state = self.handles[handle]
+        if self.fails:
+            raise CUDADriverError(self.fails)
+        first_t, second_t, m, n, k, one, *rest = given
+        operands, (zero, *out), (count, compute, algorithm) = rest[:8], rest[8:13], rest[13:]
+        double = out[1] == 1
+        assert state["thread"] == get_ident()
+        assert (state["context"], state["mode"], algorithm) == (self.machine.local.context, 16, -1)
+        assert compute == (70 if double else 68)
+        scalar = ctypes.c_double if double else ctypes.c_float
+        assert (scalar.from_address(one).value, scalar.from_address(zero).value) == (1, 0)
+        for address in (operands[0], operands[4], out[0], state["memory"]):
+            if self.machine.device_at(address) != self.machine.device:
+                raise CUDADriverError(700)
+        self.products.append((m, n, k, count))
+        wide = np.float64 if double else np.float32
+
+        def matrices(rows: int, columns: int, given: Any) -> Any:
+            address, element, line, between = given
+            assert line >= max(rows, 1)
+            dtype = _ELEMENTS[element]
+            memory: Any = (ctypes.c_char * 0).from_address(address)
+            strides = tuple(dtype.itemsize * step for step in (between, 1, line))
+            return np.lib.stride_tricks.as_strided(np.ndarray((0,), dtype, memory), (count, rows, columns), strides)
+
+        def work() -> None:
+            a, b = (
+                matrices(*((k, m) if first_t else (m, k)), operands[:4]),
+                matrices(*((n, k) if second_t else (k, n)), operands[4:]),
+            )
+            product = (a.transpose(0, 2, 1) if first_t else a).astype(wide) @ (
+                b.transpose(0, 2, 1) if second_t else b
+            ).astype(wide)
+            matrices(m, n, out)[...] = product
+
+        stream = self.driver._stream(state["stream"])
+        self.memory.append((stream.ptr, stream.captured is not None, state["memory"]))
+        stream.submit(work)
 
 
 def _refusing(work: Callable[..., None]) -> Callable[..., int]:

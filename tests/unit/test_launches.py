@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 import tenon
 from tenon.lowering.cuda.bulk_copies import TensorMap, tensor_maps
 from tenon.lowering.options import LoweringOptions
+from tenon.lowering.steps.library import Multiplication
 from tenon.passes.machine import GPUS
 from tenon.runtime import lower
 from tenon.runtime.cuda import launches
@@ -72,6 +73,9 @@ class Device:
     ) -> None:
         given = [value.tobytes() for value in arguments]
         self.noted.append((self.functions[kernel], *grid, *block, dynamic_shared, *given))
+
+    def multiply(self, kernel: str, product: Multiplication, addresses: Sequence[int]) -> NoReturn:
+        raise NotImplementedError
 
 
 class Driver:
