@@ -298,10 +298,14 @@ class FunctionWriter:
         return name
 
     def heap_block(self, size: int) -> str:
-        """`size` bytes from the heap, aligned to 64, given back when the function returns."""
-        name = f"%{self.fresh('heap')}"
+        """`size` bytes from the heap, aligned to 64, given back when the function returns. Where the launch tells how
+        many, the current place is one that each call comes to."""
         self.declare("declare noalias ptr @aligned_alloc(i64 allocalign, i64) nounwind")
-        self.prologue.append(f"  {name} = call ptr @aligned_alloc(i64 64, i64 {-(-size // 64) * 64})")
+        if isinstance(size, Size):
+            name = self.emit(f"call ptr @aligned_alloc(i64 64, i64 {self.size((size + 63) // 64 * 64)})")
+        else:
+            name = f"%{self.fresh('heap')}"
+            self.prologue.append(f"  {name} = call ptr @aligned_alloc(i64 64, i64 {-(-size // 64) * 64})")
         self.heap.append(name)
         return name
 

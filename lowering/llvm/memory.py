@@ -150,7 +150,7 @@ def _prefetch(writer: FunctionWriter, op: Operation) -> None:
 
 @handles("memref.alloca", "memref.alloc")
 def _allocate(writer: FunctionWriter, op: Operation) -> None:
-    if op.operands:
+    if op.operands and op.name == "memref.alloca":
         raise ValueError(f"emit_llvm: {op.name} in {writer.name} has sizes that are not known at compile time")
     if op not in writer.kept:
         writer.values[op.results[0]] = allocated(writer, op)
@@ -158,7 +158,10 @@ def _allocate(writer: FunctionWriter, op: Operation) -> None:
 
 def allocated(writer: FunctionWriter, op: Operation) -> str:
     """Memory for the result of an allocation that lives until the function returns."""
-    size = max(buffer_bytes(memref_type(op.results[0])), 1)
+    size = buffer_bytes(memref_type(op.results[0]))
+    if isinstance(size, Size):
+        return writer.heap_block(size)
+    size = max(size, 1)
     from_heap = op.name == "memref.alloc" and size > HEAP_THRESHOLD
     return writer.heap_block(size) if from_heap else writer.stack_slot(size)
 

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i32
 from xdsl.ir import Block, SSAValue
 
 from tenon.dialects.types.size import Size, is_at_most
+from tenon.dialects.types.types import dimensions
 from tenon.lowering.kernels.intermediates import LARGEST_STACK_BUFFER, LARGEST_STRIP_BUFFER, Strips, needs
 from tenon.lowering.kernels.statement import Kernel, Statement, element_type
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position
@@ -20,7 +21,7 @@ def place_intermediates(
 ) -> dict[SSAValue, Buffer]:
     """Make room for the intermediates, or for the `chosen` ones, at the current place: on the stack, and in a
     `memref.alloc` for what is too large for it; `release_intermediates` gives that back. Raises `ValueError` if it
-    depends on a size that is known at launch whether one fits."""
+    depends on a size that is known at launch whether one of a strip fits."""
     buffers: dict[SSAValue, Buffer] = {}
     largest = LARGEST_STACK_BUFFER if all(size == 1 for size in strips.values()) else LARGEST_STRIP_BUFFER
     for need in needs(kernel, strips, chosen):
@@ -32,14 +33,16 @@ def place_intermediates(
             buffers[alloc.memref] = Buffer(known.memref, known.dims, shrunken=True)
             continue
         on_stack = is_at_most(need.bytes, largest)
-        if not on_stack and isinstance(need.bytes, Size):
+        if not on_stack and isinstance(need.bytes, Size) and strips:
             raise ValueError(
                 f"the intermediate {alloc.memref.type} needs {need.bytes} bytes in one iteration of the loops that all "
                 f"statements share, and only {largest} are allowed; it belongs in a buffer of the caller"
             )
+        told = [builder.index_constant(size) for size in need.sizes.values() if isinstance(size, Size)]
         op = (memref.AllocaOp if on_stack else memref.AllocOp).create(
-            result_types=(MemRefType(element_type(alloc.memref), list(need.sizes.values())),),
-            properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])},
+            operands=told,
+            result_types=(MemRefType(element_type(alloc.memref), dimensions(need.sizes.values())),),
+            properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(told), 0])},
         )
         buffers[alloc.memref] = Buffer(builder.value(op), tuple(need.sizes), shrunken=True)
     return buffers

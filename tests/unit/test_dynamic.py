@@ -202,9 +202,9 @@ PROGRAMS = [
         SIZES[1:],
     ),
     Program(
-        "pad",
-        lambda x: tenon.pad(x, low=(1, 0), high=(2, 1)),
-        lambda x: np.pad(x, ((1, 2), (0, 1))),
+        "pad of what is computed",
+        lambda x: tenon.pad(tenon.exp(x), low=(1, 0), high=(2, 1)),
+        lambda x: np.pad(np.exp(x), ((1, 2), (0, 1))),
         lambda n: (floats(n, 4),),
         ROWS,
         SIZES[1:],
