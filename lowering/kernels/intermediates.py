@@ -228,16 +228,14 @@ def reads_padding(statement: Statement) -> bool:
 
 
 def unpadded(statement: Statement, loop: int) -> range:
-    """The iterations of `loop` that read no padding, wherever the other loops are; all of them where it depends on a
-    size that is known at launch."""
+    """The iterations of `loop`, so many as a number says, that read no padding, wherever the other loops are."""
     extents = statement.extents
-    if not reads_padding(statement) or any(isinstance(extent, Size) for extent in extents):
-        return range(extents[loop])
     first, end = 0, extents[loop]
     for access in statement.inputs:
         for subscript, size in zip(access.subscripts, access.shape, strict=True):
             step = subscript.factors.get(loop, 0)
-            if access.padding is None or step <= 0:
+            is_told = not any(isinstance(extents[known], Size) for known in subscript.factors)
+            if access.padding is None or step <= 0 or not is_told:
                 continue
             last = subscript.end(extents) - 1 - step * (extents[loop] - 1)
             first = max(first, -(subscript.least(extents) // step))
@@ -296,10 +294,12 @@ def _copied(statement: Statement) -> tuple[Access, tuple[int | None, ...], tuple
     dims: list[int | None] = []
     for size, place in zip(source.shape, source.subscripts, strict=True):
         loop = _single_loop(place, statement)
-        if place.constant != 0 or isinstance(size, Size) or (loop is None) != (size == 1):
+        if place.constant != 0 or (loop is None) != (size == 1):
             return None
         if loop is not None and (statement.extents[loop] != size or loops.count(loop) != 1):
             return None
+        if isinstance(size, Size) and (loop is None or output.shape[loops.index(loop)] != size):
+            return None  # what lies inside is to be told without it
         dims.append(None if loop is None else loops.index(loop))
     low = tuple([subscript.constant for subscript in output.subscripts])
     others = [dim for dim in range(len(low)) if dim not in dims]
@@ -322,7 +322,9 @@ def _writes_beside(statement: Statement, padded: _Padded) -> bool:
     (output,) = statement.outputs
     for dim, subscript in enumerate(output.subscripts):
         size = padded.source.shape[padded.dims.index(dim)] if dim in padded.dims else 1
+        if isinstance(size, Size):
+            continue
         first, end = subscript.least(statement.extents), subscript.end(statement.extents)
-        if end <= padded.low[dim] or first >= padded.low[dim] + size:
+        if is_at_most(end, padded.low[dim]) or first >= padded.low[dim] + size:
             return True
     return False

@@ -14,6 +14,7 @@ from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, MemRefType, VectorType, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue, TypedAttribute
 
+from tenon.dialects.types.size import Size
 from tenon.lowering.loop_ir.builder import INDEX, LoopBuilder, Position, vector_op, vector_type
 
 _BELOW: dict[str, Attribute] = {"predicate": IntegerAttr(6, i64)}
@@ -29,7 +30,7 @@ def load_padded(
     padding: TypedAttribute,
 ) -> SSAValue:
     """The first `active` of `lanes` elements of the memref `source` from `place` on, or one element; `padding` for
-    those outside of it."""
+    those outside of it. Along dimensions that only the launch tells there are none."""
     assert isinstance(source.type, MemRefType)
     element, shape = source.type.element_type, source.type.get_shape()
     kind = element if lanes == 1 else vector_type(element, lanes)
@@ -38,6 +39,8 @@ def load_padded(
     mask = None if used == lanes else builder.mask(used, lanes)
     indices = list(map(builder.index, place))
     for dim, (position, size) in enumerate(zip(place, shape, strict=True)):
+        if isinstance(size, Size):
+            continue
         count = used if dim == len(shape) - 1 else 1
         known = builder.range_of(position)
         if known is not None and known[0] >= 0 and known[1] + count <= size:

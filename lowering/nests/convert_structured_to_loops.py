@@ -23,7 +23,7 @@ from xdsl.dialects import func, linalg, memref
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from tenon.dialects.types.size import most
+from tenon.dialects.types.size import Size, most
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.intermediates import read_without_padding, reads_padding, unpadded
 from tenon.lowering.kernels.masked_range import read_visible, visible_limits
@@ -308,6 +308,8 @@ class _KernelLoops:
         full, left = divmod(extent, size)
         rest = _Strip(rest_steps(full * size, left, size), left)
         whole = [strip for strip in (_Strip(Steps(0, full, size), size), rest) if strip.steps.count != 0]
+        if isinstance(extent, Size):
+            return whole
         inner = [unpadded(s, own) for s, own in zip(self.statements, loop, strict=True) if reads_padding(s)]
         for part in inner:
             whole = [replace(s, steps=steps) for s in whole for steps in s.steps.apart(part, s.extent)]

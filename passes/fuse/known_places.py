@@ -11,9 +11,10 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.families.iteration_space import Subscript
 from tenon.dialects.support.forking import cached_property
+from tenon.dialects.types.size import Size, is_at_most
 
 Range = tuple[int, int]
-"""The iterations of a loop from the first number on and below the second."""
+"""The iterations of a loop from the first number on and below the second, all of them where that is a `Size`."""
 Cut = tuple[int, int]
 """A loop, and the iteration that begins a new range of it."""
 
@@ -33,7 +34,7 @@ class KnownPlaces:
         for op in body.ops:
             known = self._found(op)
             if isinstance(known, Subscript):
-                if _is_wide(op.results[0].type) and all(-_MOST <= end < _MOST for end in self._ends(known)):
+                if self._fits(known, op.results[0].type):
                     self.places[op.results[0]] = known
             elif known is not None:
                 self.cuts[op] = known
@@ -108,22 +109,31 @@ class KnownPlaces:
             case _:
                 return None
 
+    def _fits(self, place: Subscript, kind: Attribute) -> bool:
+        """Whether no number of type `kind` that `place` may be wraps."""
+        if any(isinstance(self.ranges[loop][1], Size) for loop in place.factors):
+            return isinstance(kind, IndexType)
+        return _is_wide(kind) and all(-_MOST <= end < _MOST for end in self._ends(place))
+
     def _ends(self, place: Subscript) -> tuple[int, int]:
         """The least and the largest value of `place`."""
         least = largest = place.constant
         for loop, factor in place.factors.items():
-            ends = factor * self.ranges[loop][0], factor * (self.ranges[loop][1] - 1)
-            least, largest = least + min(ends), largest + max(ends)
+            first, last = factor * self.ranges[loop][0], factor * (self.ranges[loop][1] - 1)
+            least, largest = (least + first, largest + last) if factor > 0 else (least + last, largest + first)
         return least, largest
 
     def _is_below(self, place: Subscript, limit: int) -> bool | Cut | None:
         """Whether `place` is less than `limit`; if only before or behind an iteration of its one loop, that cut."""
         least, largest = self._ends(place)
-        if largest < limit or least >= limit:
-            return largest < limit
+        for known, answer in ((is_at_most(largest, limit - 1), True), (is_at_most(limit, least), False)):
+            if known:
+                return answer
         if len(place.factors) != 1:
             return None
         ((loop, factor),) = place.factors.items()
+        if isinstance(self.ranges[loop][1], Size):
+            return None
         left = limit - place.constant
         return loop, -(-left // factor) if factor > 0 else left // factor + 1
 
@@ -151,7 +161,7 @@ class KnownPlaces:
 
     def _remainder(self, place: Subscript, period: int) -> Subscript | Cut | None:
         least, _ = self._ends(place)
-        if period <= 0 or least < 0:
+        if period <= 0 or not is_at_most(0, least):
             return None
         start = least // period * period
         is_below = self._is_below(place, start + period)

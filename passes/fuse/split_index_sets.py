@@ -16,7 +16,7 @@ short rows, such as those of a few tensors stacked along a new last axis.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -32,7 +32,7 @@ from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserti
 from tenon.dialects.families.index_map_gather_scatter import SHORTEST_RUN, are_columns
 from tenon.dialects.families.iteration_space import IterationSpace, Subscript
 from tenon.dialects.families.linalg_builders import empty, generic, static_shape
-from tenon.dialects.types.size import Size
+from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import i8
 from tenon.passes.fuse.fuse_structured import fuse_generics
 from tenon.passes.fuse.generics import erase, place_value
@@ -62,10 +62,10 @@ def _split(op: Operation) -> bool:
     space, body = IterationSpace.of(op), op.body.block
     if any(inner.regions for inner in body.ops) or not any(isinstance(i, linalg.ops.IndexOp) for i in body.ops):
         return False
-    if any(isinstance(extent, Size) or extent == 0 for extent in space.extents) or not _keeps_order(space):
+    if any(extent == 0 for extent in space.extents) or not _keeps_order(space):
         return False
     # What is cut may be a piece itself: short runs are weighed against the whole.
-    size = max(prod(space.extents), *[prod(static_shape(result)) for result in op.results])
+    size = max(_elements(space.extents), *[_elements(static_shape(result)) for result in op.results])
     pieces = _pieces(body, space, size)
     if pieces is None or (len(pieces) == 1 and not _drops_reads(op, pieces[0])):
         return False
@@ -98,7 +98,7 @@ def _pieces(body: Block, space: IterationSpace, size: int) -> list[KnownPlaces] 
     short = 0
 
     def is_run_short(loop: int, parts: Sequence[Range]) -> bool:
-        is_column = are_columns(prod(space.extents[:loop]), prod(space.extents[loop:]))
+        is_column = are_columns(_elements(space.extents[:loop]), _elements(space.extents[loop:]))
         return not is_column and _iterations(parts[loop:]) < SHORTEST_RUN
 
     pending = [(whole, False)]
@@ -122,7 +122,11 @@ def _pieces(body: Block, space: IterationSpace, size: int) -> list[KnownPlaces] 
 
 
 def _iterations(ranges: Sequence[Range]) -> int:
-    return prod(limit - start for start, limit in ranges)
+    return _elements(limit - start for start, limit in ranges)
+
+
+def _elements(sizes: Iterable[int]) -> int:
+    return prod(map(estimate, sizes))
 
 
 def _drops_reads(op: linalg.ops.GenericOp, known: KnownPlaces) -> bool:

@@ -21,6 +21,7 @@ from tenon.dialects.ops.move.shape import BroadcastToOp, ReshapeOp, TransposeOp
 from tenon.dialects.ops.move.slicing import FlipOp, SliceOp
 from tenon.dialects.ops.reduce.reduction import AllOp, AnyOp, MaxOp, MinOp, ProdOp, SumOp
 from tenon.dialects.types.shapes import InferenceError, Shape, broadcast, normalize_axes
+from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import element_of, is_known, is_static, shape_of, tensor_type
 from tenon.passes.simplify.equation import by_class, defined_by, forward, replace_same_type
 from tenon.passes.simplify.equations_broadcasts import BroadcastOfBroadcast, BroadcastOfReshaped
@@ -179,7 +180,7 @@ class ElementwiseBeforeReshape(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ElementwiseOp, rewriter: PatternRewriter, /) -> None:
-        if len(op.results) > 1 or not is_static(op.results[0].type):
+        if len(op.results) > 1 or not is_known(op.results[0].type):
             return
         target = shape_of(op.results[0].type)
         reshaped = [_behind_contraction(operand, target) for operand in op.operands]
@@ -213,7 +214,7 @@ def _behind_contraction(value: SSAValue, target: Shape) -> ReshapeOp | None:
     A contraction that is repeated along the way does not count: `ReshapeBeforeElementwise` would move the reshape back.
     """
     op = defined_by(value, ReshapeOp)
-    if op is None or shape_of(value.type) != target or not is_static(op.x.type) or not value.has_one_use():
+    if op is None or shape_of(value.type) != target or not is_known(op.x.type) or not value.has_one_use():
         return None
     pending = [op.x]
     while pending:
@@ -258,7 +259,7 @@ def _groups(source: tuple[int, ...], target: tuple[int, ...]) -> list[tuple[list
         before, after = [], []
         left = right = 1
         while not (before or after) or left != right:
-            if i < len(source) and (left <= right or j == len(target)):
+            if i < len(source) and (estimate(left) <= estimate(right) or j == len(target)):
                 left *= source[i]
                 before.append(i)
                 i += 1
