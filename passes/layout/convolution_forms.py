@@ -29,7 +29,8 @@ from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.ops.contract.convolution import ConvolutionOp
 from tenon.dialects.ops.contract.transposed_phases import LITTLE_WORK, MOST_PHASES
 from tenon.dialects.ops.contract.windows import Sizes, Windows, moved, places, scaled, stepped
-from tenon.dialects.types.types import is_static
+from tenon.dialects.types.size import Size, estimate
+from tenon.dialects.types.types import is_known
 from tenon.passes.layout.channel_lanes import channel_lanes
 from tenon.passes.layout.channels_last import channels_last, products_of_channels
 from tenon.passes.layout.filter_lanes import filter_lanes
@@ -84,7 +85,7 @@ def _give_form(op: Operation, target: Target) -> list[Operation]:
     """Replace `op` by the form that is faster, if there is one; the ops in it that may have faster ones themselves."""
     block, before = op.parent, op.prev_op
     assert block is not None
-    if not all(is_static(value.type) for value in op.operands):
+    if not all(is_known(value.type) for value in op.operands):
         return []
     with inserting(InsertionPoint(block, op)):
         form = _FORMS[type(op)](op, target)
@@ -105,6 +106,8 @@ def _give_form(op: Operation, target: Target) -> list[Operation]:
 def _form_of_convolution(op: Any, target: Target) -> Value | None:
     x, weight = map(Value, op.operands)
     settings = op.settings
+    if any(isinstance(size, Size) for size in (*x.shape[1:], *weight.shape)):
+        return None
     return faster_form(x, weight, Windows.of(weight.shape[3:], settings["stride"], (0,), settings["dilation"]), target)
 
 
@@ -129,7 +132,7 @@ _FORMS: dict[type[Operation], Callable[[Any, Target], Value | None]] = {
 def faster_form(x: Value, weight: Value, windows: Windows, target: Target) -> Value | None:
     """The convolution of `x` (n, groups, c, ...image) in another form where that is faster, else `None`."""
     counts = windows.counts(x.shape[3:])
-    if not counts or prod((x.shape[0], *weight.shape, *counts)) < LITTLE_WORK:
+    if not counts or prod((estimate(x.shape[0]), *weight.shape, *counts)) < LITTLE_WORK:
         return None
     are_single = prod(windows.size) == prod(windows.stride) == 1
     if target.matrices:

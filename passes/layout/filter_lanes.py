@@ -17,6 +17,7 @@ from xdsl.ir.affine import AffineExpr
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.contract.windows import Sizes, Windows, places
 from tenon.dialects.support.frozen_arguments import is_frozen
+from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import numpy_dtype
 from tenon.passes.layout.contraction_axes import EMPTIER, lanes_filled
 from tenon.passes.layout.forms import FEW_VECTORS, contracted, float_lanes, image_around, whole_of, within
@@ -41,7 +42,7 @@ def filter_lanes(
     if not lanes:
         return None
     block = _filters_of_block(weight.shape[1], lanes)
-    is_prepared = is_frozen(weight.ssa) or x.shape[0] * prod(counts) >= FEWEST_WINDOWS
+    is_prepared = is_frozen(weight.ssa) or estimate(x.shape[0]) * prod(counts) >= FEWEST_WINDOWS
     steps, has_few = windows.stride[-1] > 1, prod(counts) <= FEW_VECTORS * lanes and prod(windows.size) > 1
     if block is None or not is_prepared:
         return None
@@ -97,9 +98,9 @@ def _by_blocks(x: Value, weight: Value, windows: Windows, counts: Sizes, block: 
 def _order(x: Value, weight: Value, blocks: int, rank: int, machine: Machine) -> tuple[str, ...]:
     """The loops over groups, images, blocks of filters and the dimensions of the result."""
     rows, last = [f"o{i}" for i in range(rank - 1)], f"o{rank - 1}"
-    filters, images = prod(weight.shape), prod(x.shape)
+    filters, images = prod(weight.shape), prod(map(estimate, x.shape))
     if filters * numpy_dtype(x.element_type).itemsize <= machine.l2 // 2:
         return ("g", "n", *rows, "b", last)
-    if x.shape[0] * filters <= blocks * images:
+    if estimate(x.shape[0]) * filters <= blocks * images:
         return ("g", "n", "b", *rows, last)
     return ("g", "b", "n", *rows, last)

@@ -11,6 +11,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.contract.windows import Sizes, scaled
 from tenon.dialects.ops.move.slicing import SliceOp
+from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import f32, f64, numpy_dtype
 from tenon.passes.machine import Machine
 
@@ -42,7 +43,7 @@ def whole_of(value: Value) -> tuple[Value, Sizes, Sizes]:
 def image_around(x: Value) -> tuple[Value, Sizes, Sizes]:
     """What is read in place of a slice of an image, which slices share, where the slice starts there, and its steps."""
     whole, starts, steps = whole_of(x)
-    if prod(whole.shape) > MOST_AROUND * prod(x.shape):
+    if prod(map(estimate, whole.shape)) > MOST_AROUND * prod(map(estimate, x.shape)):
         return x, (0,) * x.ndim, (1,) * x.ndim
     return whole, starts, steps
 

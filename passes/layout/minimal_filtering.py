@@ -23,6 +23,7 @@ from xdsl.ir.affine import AffineExpr
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.contract.windows import Sizes, Windows, moved, places
 from tenon.dialects.support.frozen_arguments import is_frozen
+from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import f32, f64, numpy_dtype
 from tenon.passes.layout.forms import contracted
 
@@ -49,7 +50,7 @@ def minimal_filtering(x: Value, weight: Value, windows: Windows, counts: Sizes) 
     if x.element_type not in (f32, f64) or windows.stride[-1] != 1 or counts[-2] < 2:
         return None
     fewest = FEWEST_FROZEN_WINDOWS if is_frozen(weight.ssa) else FEWEST_WINDOWS
-    if min(weight.shape[1:3]) < FEWEST_CHANNELS or x.shape[0] * prod(counts) < fewest:
+    if min(weight.shape[1:3]) < FEWEST_CHANNELS or estimate(x.shape[0]) * prod(counts) < fewest:
         return None
     return _filtered(x, weight, windows, counts, _rows_of_group(counts[-2]))
 

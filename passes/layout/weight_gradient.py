@@ -24,6 +24,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.iteration_space import Subscript
 from tenon.dialects.ops.contract.windows import Sizes, moved, places, scaled
+from tenon.dialects.types.size import Size, estimate
 from tenon.passes.layout.forms import contracted
 from tenon.passes.machine import Machine
 
@@ -60,7 +61,7 @@ class WeightGradient:
     @property
     def work(self) -> int:
         """Products of one example."""
-        return prod((self.n, self.groups, *self.channels, *self.counts, *self.window))
+        return prod((estimate(self.n), self.groups, *self.channels, *self.counts, *self.window))
 
     @property
     def sums(self) -> int:
@@ -70,7 +71,7 @@ class WeightGradient:
     @property
     def read(self) -> int:
         """Elements of the operands of one example, about: of the image as many as there are windows."""
-        return self.n * self.groups * sum(self.channels) * prod(self.counts)
+        return estimate(self.n) * self.groups * sum(self.channels) * prod(self.counts)
 
     @staticmethod
     def of(operands: Sequence[Value], maps: Sequence[AffineMap], extents: Sizes) -> WeightGradient | None:
@@ -92,6 +93,8 @@ class WeightGradient:
         c, tap = weight[2], weight[3:]
         loops = [AffineExpr.dimension(loop) for loop in (n, group, c)]
         if len({*batch, n, group, f, c, *out, *tap}) != len(extents):
+            return None
+        if any(isinstance(extents[loop], Size) for loop in (*batch, group, f, c, *out, *tap)):
             return None
         if weight[:2] != (group, f) or list(image[:3]) != loops:
             return None
@@ -141,14 +144,14 @@ def weight_gradient_by_channels(gradient: WeightGradient, machine: Machine, *, p
     """The gradient of a weight with vectors along channels; with `panels`, products copy what lies across vectors by
     themselves. Where channels are too few, vectors are along places then; `None` elsewhere."""
     is_product = prod(gradient.window) == prod(gradient.stride) == 1
-    if is_product and gradient.n * prod(gradient.counts) < FEWEST_TERMS:
+    if is_product and estimate(gradient.n) * prod(gradient.counts) < FEWEST_TERMS:
         return None
     filled = [size / (-(-size // machine.lanes) * machine.lanes) for size in gradient.channels]
     if max(filled) < FULL_ENOUGH:
         return _along_places(gradient, machine) if panels else None
     # Of two that fill vectors as well, the one that is the same for all taps, or else whose operand is smaller.
     g, x = gradient.operands
-    sizes = (0, 1) if panels and not is_product else (prod(g.shape), prod(x.shape))
+    sizes = (0, 1) if panels and not is_product else [prod(map(estimate, value.shape)) for value in (g, x)]
     at = 0 if (filled[0], -sizes[0]) >= (filled[1], -sizes[1]) else 1
     block = BLOCK_VECTORS * machine.lanes
     if gradient.channels[at] % block:
@@ -162,11 +165,18 @@ def weight_gradient_by_channels(gradient: WeightGradient, machine: Machine, *, p
 
 def _images_and_rows(gradient: WeightGradient, channels: int, most: int, machine: Machine) -> tuple[int, int]:
     """How many images, and of each how many of the first dimension of the windows, `most` parts or fewer have."""
-    parts = _largest_divisor(gradient.n, most)
-    if parts < gradient.n:
-        return gradient.n // parts, gradient.counts[0]
+    images = _images_of_part(gradient.n, most)
+    if images != 1:
+        return images, gradient.counts[0]
     rows = _rows_of_block(gradient.counts, channels, machine)
-    return 1, rows if parts * (gradient.counts[0] // rows) <= most else gradient.counts[0]
+    return 1, rows if estimate(gradient.n) * (gradient.counts[0] // rows) <= most else gradient.counts[0]
+
+
+def _images_of_part(n: int, most: int) -> int:
+    """How many of `n` images each of `most` parts or fewer has: one or all, where only the launch tells how many."""
+    if isinstance(n, Size):
+        return 1 if estimate(n) <= most else n
+    return n // _largest_divisor(n, most)
 
 
 def _rows_of_block(counts: Sizes, channels: int, machine: Machine) -> int:
@@ -218,9 +228,10 @@ def _along_places(gradient: WeightGradient, machine: Machine) -> Value | None:
     n, counts, window, (f, c) = gradient.n, gradient.counts, gradient.window, gradient.channels
     first, rank, room = len(gradient.batch), len(window), machine.l1 // 2 // (4 * min(f, TILE))
     rows = _largest_divisor(counts[0], max(room // prod(counts[1:]), 1))
-    images = _largest_divisor(n, max(room // prod(counts), 1)) if rows == counts[0] else 1
+    are_joined = rows == counts[0] and not isinstance(n, Size)
+    images = _largest_divisor(n, max(room // prod(counts), 1)) if are_joined else 1
     kept = (n // images, counts[0] // rows, gradient.groups, f, c, *window)
-    if prod(window) == 1 or f == 1 or not 1 < prod(kept[:2]) <= gradient.read // gradient.sums:
+    if prod(window) == 1 or f == 1 or not 1 < prod(map(estimate, kept[:2])) <= gradient.read // gradient.sums:
         return None
     if images * rows * prod(counts[1:]) < room // SHORT:
         return None

@@ -19,7 +19,9 @@ from tenon.dialects.families import ContractionOp
 from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.ops.contract.convolution import ConvolutionOp
 from tenon.dialects.ops.move.shape import TransposeOp
+from tenon.dialects.types.size import replaced
 from tenon.dialects.types.types import shape_of
+from tenon.lowering.kernels.intermediates import read_without_padding
 from tenon.lowering.kernels.statement import kernels_of, read_kernel
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
@@ -116,7 +118,14 @@ def in_form(geometry: Geometry, options: str = "") -> ModuleOp:
     return module
 
 
-def check(geometry: Geometry) -> None:
+def shapes_of(geometry: Geometry, n: Any) -> list[tenon.ShapeDtype]:
+    """What `Geometry.arrays` gives, for `n` images."""
+    x, weight, g = [array.shape for array in geometry.arrays()]
+    return [tenon.ShapeDtype(shape, "f32") for shape in ((n, *x[1:]), weight, (n, *g[1:]))]
+
+
+def check(geometry: Geometry, *, named: bool = False) -> None:
+    """Compare with sums in double precision; `named`, by a program for any number of images."""
     x, weight, g = geometry.arrays()
 
     def convolved(x: Any, weight: Any) -> Any:
@@ -129,14 +138,16 @@ def check(geometry: Geometry) -> None:
     # A tap adds as many products as it has channels; a gradient those of all windows.
     taps, windows = int(np.prod(geometry.window)), geometry.n * int(np.prod(geometry.counts()))
     terms = max(taps * max(geometry.depth, geometry.filters), windows)
-    for ours, expected in zip(tenon.jit(all_of)(x, weight, g), geometry.expected(x, weight, g), strict=True):
+    jitted = tenon.jit(all_of)
+    results = (jitted.compile(*shapes_of(geometry, tenon.dim("n"))) if named and geometry.n else jitted)(x, weight, g)
+    for ours, expected in zip(results, geometry.expected(x, weight, g), strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=4e-7 * terms**0.5 + 1e-6)
 
 
 @settings(max_examples=24, deadline=None)
-@given(geometries())
-def test_any_convolution_and_its_gradients(geometry: Geometry) -> None:
-    check(geometry)
+@given(geometries(), st.booleans())
+def test_any_convolution_and_its_gradients(geometry: Geometry, named: bool) -> None:
+    check(geometry, named=named)
 
 
 FILTERED = [
@@ -378,6 +389,49 @@ def test_padding_and_windows_are_one_kernel_where_windows_are_read_once() -> Non
 
     assert kernels(64) == 1
     assert kernels(1) == 2, "64 filters share a padded image"
+
+
+def for_images(n: Any, geometry: Geometry, count: int, *, gradients: bool = True) -> ModuleOp:
+    """A convolution of `n` images and what follows, and its gradients, behind `count` stages."""
+
+    def all_of(x: Any, weight: Any, g: Any) -> Any:
+        result, back = tenon.vjp(lambda x, w: tenon.relu(tenon.conv(x, w, **geometry.settings())), x, weight)
+        return (result, *back(g)) if gradients else result
+
+    module = tenon.jit(all_of).trace(*shapes_of(geometry, n)).module.clone()
+    run_passes(new_context(), module, [name for stage in stages(LoweringOptions())[:count] for name in stage.passes])
+    return module
+
+
+ANY_BATCH = [
+    Geometry(16, 1, 16, 16, (28, 28), (3, 3), (1, 1), (1, 1), (1, 1)),
+    Geometry(16, 1, 16, 32, (29, 29), (3, 3), (2, 2), (1, 1), (1, 1)),
+    Geometry(16, 32, 1, 1, (7, 7), (5, 5), (1, 1), (1, 1), (2, 2)),
+]
+
+
+@pytest.mark.parametrize("geometry", ANY_BATCH, ids=str)
+def test_named_batches_have_the_forms_of_known_ones(geometry: Geometry) -> None:
+    """Minimal filtering, vectors along filters and along channels, phases, and gradients by channels."""
+
+    def loops(n: Any) -> list[list[int]]:
+        found = [op for op in for_images(n, geometry, 1).walk() if isinstance(op, ContractionOp)]
+        extents = [op.loops([shape_of(v.type) for v in op.operands], op.settings).extents for op in found]
+        return [[replaced(extent, {"n": geometry.n}) for extent in each] for each in extents]
+
+    assert loops(tenon.dim("n")) == loops(geometry.n)
+
+
+@pytest.mark.parametrize("groups", [1, 32])
+def test_kernels_for_named_batches_have_the_statements_of_known_ones(groups: int) -> None:
+    """Padding is written around an image in vectors, or read where it is none; what follows is in the same kernel."""
+    geometry = Geometry(16, groups, 32 // groups, 32 // groups, (28, 28), (3, 3), (1, 1), (1, 1), (1, 1))
+
+    def statements(n: Any) -> list[list[int]]:
+        kernels = map(read_without_padding, kernels_of(for_images(n, geometry, 3, gradients=False)))
+        return [[len(statement.extents) for statement in kernel.statements] for kernel in kernels]
+
+    assert statements(tenon.dim("n")) == statements(geometry.n)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 5), (7, 1), (1, 9), (14, 14)])

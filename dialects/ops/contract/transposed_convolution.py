@@ -58,7 +58,9 @@ class DilateOp(IndexingOp):
             return tensor_type((-1,) * len(steps), element_of(x))
         if len(shape) != len(steps):
             raise InferenceError(f"x has rank {len(shape)}, and steps {steps} has {len(steps)} entries")
-        sizes = [size if size < 1 else (size - 1) * step + 1 for size, step in zip(shape, steps, strict=True)]
+        sizes = [
+            size if step == 1 or size < 1 else (size - 1) * step + 1 for size, step in zip(shape, steps, strict=True)
+        ]
         return tensor_type(tuple(sizes), element_of(x))
 
     @staticmethod

@@ -8,6 +8,7 @@ from math import gcd, prod
 
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.contract.windows import Sizes, Windows, moved
+from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import promote
 
 LITTLE_WORK = 1 << 16
@@ -43,7 +44,7 @@ def transposed_by_phases(x: Value, weight: Value, windows: Windows, size: Sizes,
     """A `transposed_convolution` that steps over elements, as one without zeros in between for each place between two
     windows; `None` where that is not faster."""
     steps = windows.stride
-    work = prod((x.shape[0], *weight.shape, *x.shape[3:]))
+    work = prod(map(estimate, (x.shape[0], *weight.shape, *x.shape[3:])))
     if prod(steps) == 1 or max(steps) > MOST_PHASES or prod(windows.size) == 1 or work < LITTLE_WORK or 0 in size:
         return None
     turned = ops.transpose(weight, permutation=(0, 2, 1, *range(3, weight.ndim)))
