@@ -102,6 +102,7 @@ _WHERE: dict[str, str] = {
         ),
         "tenon.arrays.sets",
     ),
+    **dict.fromkeys(("gcd", "lcm"), "tenon.arrays.integers"),
     **dict.fromkeys(("tensordot", "vecdot"), "tenon.arrays.products"),
     **dict.fromkeys(
         ("get_num_threads", "set_num_threads", "num_threads", "set_flush_denormal"), "tenon.runtime.cpu.threads"

@@ -64,6 +64,7 @@ from tenon.arrays.dtypes import float64 as float64
 from tenon.control_flow import fori_loop as fori_loop
 from tenon.arrays.dtypes import from_dlpack as from_dlpack
 from tenon.drawing import from_numpy as from_numpy
+from tenon.arrays.integers import gcd as gcd
 from tenon.drawing import get_default_device as get_default_device
 from tenon.runtime.cpu.threads import get_num_threads as get_num_threads
 from tenon.seeds import get_rng_state as get_rng_state
@@ -86,6 +87,7 @@ from tenon.jacobians import jacrev as jacrev
 from tenon.runtime.jit import jit as jit
 from tenon.transform import jvp as jvp
 from tenon.runtime.knobs import knobs as knobs
+from tenon.arrays.integers import lcm as lcm
 from tenon.traces.files import load as load
 from tenon.arrays.dtypes import long as long
 from tenon.seeds import manual_seed as manual_seed
@@ -283,6 +285,9 @@ def atleast_1d(x: _Any) -> _Any:
     """`x`, and a number as a vector of one element."""
 def atleast_2d(x: _Any) -> _Any:
     """`x`, with axes of size 1 in front up to two."""
+def average(x: _Any, axis: _Any = ..., weights: _Any = ..., returned: _b.bool = ..., *, keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """The mean along `axis`, or of all elements, in which each counts by its one of `weights`, which have the shape of
+    `x` or are a vector along the one axis; with `returned`, and the sums of the weights. Integers are taken as floats."""
 def avg_pool(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., count_include_pad: _b.bool = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The mean of each window of `x` (..., *image). Integers are taken as f32."""
 def avg_pool1d(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., count_include_pad: _b.bool = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
@@ -548,6 +553,8 @@ def fliplr(x: _Any) -> _Any:
     """`x` with its columns in reverse order."""
 def flipud(x: _Any) -> _Any:
     """`x` with its rows in reverse order."""
+def float_power(x: _Any, y: _Any = ..., *, exponent: _Any = ...) -> _Any:
+    """`x` to the power of `y`, both as f64."""
 def floor(x: _Any, *, out: _Any = ...) -> _Any:
     """The largest whole number not above `x`. Integers stay as they are. The gradient is 0."""
 def floor_divide(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
@@ -565,6 +572,9 @@ def fold_in(key: _Any, number: _Any) -> _Any:
     give unrelated keys."""
 def frac(x: _Any) -> _Any:
     """What `x` has behind the point, with its sign."""
+def frexp(x: _Any) -> _Any:
+    """Numbers m with magnitudes from 1/2 to before 1, and integers n (i32), such that `x` = m 2^n; m is `x` and n 0 for
+    what is 0 or not finite."""
 def full(shape: _Any, value: _Any = ..., dtype: _b.object = ..., *, device: _b.str | None = ..., requires_grad: _b.bool = ..., fill_value: _Any = ...) -> _Any:
     """A tensor of `shape` and `dtype` whose elements are all `value`, which may be named `fill_value`."""
 def full_like(x: _Any, value: _b.float = ..., *, dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ..., fill_value: _Any = ...) -> _Any:
@@ -704,6 +714,8 @@ def layer_norm(x: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int | _Se
     against `x`."""
 def layer_norm_statistics(x: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., stash_dtype: _Any = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`layer_norm`, and its mean and reciprocal standard deviation 1 / sqrt(variance + `eps`) along `axis`."""
+def ldexp(x: _Any, exponent: _Any = ..., *, other: _Any = ...) -> _Any:
+    """`x` times 2 to the power of `exponent`, integers, rounded once."""
 def le(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` is `y` or below; false for NaN."""
 def leading_places(x: _Any, k: _b.int = ..., descending: _b.bool = ..., *, diagonal: _Any = ..., out: _Any = ...) -> _Any:
@@ -931,6 +943,8 @@ def prod(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bo
     """The product of `x` along `axis`; 1 of no elements. Integers keep their dtype and wrap (NumPy widens them)."""
 def psi(x: _Any, *, out: _Any = ...) -> _Any:
     """The derivative of log Gamma at `x`; -inf at 0.0, inf at -0.0, NaN at negative whole numbers and -inf."""
+def ptp(x: _Any, axis: _Any = ..., *, keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """The largest less the smallest element along `axis`, or of all."""
 def put_along_axis(x: _Any, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `updates` at `indices` along `axis`, where `updates` and the other axes of `indices` broadcast, as in
     NumPy; `reduction` as in `scatter_elements`."""
@@ -984,6 +998,9 @@ def reshape_as(x: _Any, other: _Any) -> _Any:
     """`x` in the shape of `other`."""
 def right_shift(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The bits of `x` moved to the right by `y`; copies of the sign come in, zeros for unsigned `x`."""
+def rint(x: _Any) -> _Any:
+    """The whole number nearest to `x`, halves to the even one, as a float. Integers of 8 and 16 bits become f32, wider
+    ones f64. The gradient is 0."""
 def rms_norm(x: _Any, weight: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` over its root mean square along `axis`, sqrt(mean(x^2) + `eps`), times `weight`."""
 def roi_align(x: _Any, rois: _Any, batch_indices: _Any, output_size: _b.int | _Sequence[_b.int], sampling_ratio: _b.int | _Sequence[_b.int] = ..., spatial_scale: _b.float = ..., aligned: _b.bool = ..., mode: _Literal['avg', 'max'] = ..., *, out: _Any = ...) -> _Any:
@@ -1088,6 +1105,9 @@ def sort_rows(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
 def space_to_depth(x: _Any, block: _b.int, mode: _Literal['DCR', 'CRD'] = ..., *, out: _Any = ...) -> _Any:
     """`x` (..., c, h, w) with squares of `block` times `block` pixels made channels: (..., c block², h / block, w /
     block). It undoes `depth_to_space` of the same `mode`."""
+def spacing(x: _Any) -> _Any:
+    """How far the next float (f32 or f64) in the direction away from 0 is from `x`, with the sign of `x`; NaN for what
+    is not finite."""
 def split(x: _Any, sections: _b.int | None = ..., axis: _b.int = ..., sizes: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` cut along `axis` into `sections` parts of equal size, or into parts of the given `sizes`."""
 def split_key(key: _Any, count: _b.int = ...) -> _Any:

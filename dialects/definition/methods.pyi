@@ -91,6 +91,9 @@ class Methods:
         """`x`, and a number as a vector of one element."""
     def atleast_2d(self) -> _Any:
         """`x`, with axes of size 1 in front up to two."""
+    def average(self, axis: _Any = ..., weights: _Any = ..., returned: _b.bool = ..., *, keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+        """The mean along `axis`, or of all elements, in which each counts by its one of `weights`, which have the shape of
+        `x` or are a vector along the one axis; with `returned`, and the sums of the weights. Integers are taken as floats."""
     def avg_pool(self, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., count_include_pad: _b.bool = ..., *, kernel_size: _Any = ...) -> _Self:
         """The mean of each window of `x` (..., *image). Integers are taken as f32."""
     def avg_pool1d(self, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., count_include_pad: _b.bool = ..., *, kernel_size: _Any = ...) -> _Self:
@@ -313,6 +316,8 @@ class Methods:
         """`x` with its columns in reverse order."""
     def flipud(self) -> _Any:
         """`x` with its rows in reverse order."""
+    def float_power(self, y: _Any = ..., *, exponent: _Any = ...) -> _Any:
+        """`x` to the power of `y`, both as f64."""
     def floor(self) -> _Self:
         """The largest whole number not above `x`. Integers stay as they are. The gradient is 0."""
     def floor_divide(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
@@ -327,6 +332,9 @@ class Methods:
         """The sum of windows `x` (n, c * elements, windows), each put back to where it lies in an image: (n, c, *size)."""
     def frac(self) -> _Any:
         """What `x` has behind the point, with its sign."""
+    def frexp(self) -> _Any:
+        """Numbers m with magnitudes from 1/2 to before 1, and integers n (i32), such that `x` = m 2^n; m is `x` and n 0 for
+        what is 0 or not finite."""
     def full_like(self, value: _b.float = ..., *, dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ..., fill_value: _Any = ...) -> _Any:
         """A tensor of `x`'s shape and dtype, or of another `dtype`, whose elements are all `value`."""
     def gammainc(self, x: _Any = ..., *, other: _Any = ...) -> _Self:
@@ -458,6 +466,8 @@ class Methods:
         against `x`."""
     def layer_norm_statistics(self, weight: _Any = ..., bias: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., stash_dtype: _Any = ..., *, dim: _Any = ..., dims: _Any = ...) -> _Any:
         """`layer_norm`, and its mean and reciprocal standard deviation 1 / sqrt(variance + `eps`) along `axis`."""
+    def ldexp(self, exponent: _Any = ..., *, other: _Any = ...) -> _Any:
+        """`x` times 2 to the power of `exponent`, integers, rounded once."""
     def le(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
         """Whether `x` is `y` or below; false for NaN."""
     def leading_places(self, k: _b.int = ..., descending: _b.bool = ..., *, diagonal: _Any = ...) -> _Self:
@@ -667,6 +677,8 @@ class Methods:
         """The product of `x` along `axis`; 1 of no elements. Integers keep their dtype and wrap (NumPy widens them)."""
     def psi(self) -> _Self:
         """The derivative of log Gamma at `x`; -inf at 0.0, inf at -0.0, NaN at negative whole numbers and -inf."""
+    def ptp(self, axis: _Any = ..., *, keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+        """The largest less the smallest element along `axis`, or of all."""
     def put_along_axis(self, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., src: _Any = ...) -> _Self:
         """`x` with `updates` at `indices` along `axis`, where `updates` and the other axes of `indices` broadcast, as in
         NumPy; `reduction` as in `scatter_elements`."""
@@ -696,6 +708,9 @@ class Methods:
         """`x` in the shape of `other`."""
     def right_shift(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
         """The bits of `x` moved to the right by `y`; copies of the sign come in, zeros for unsigned `x`."""
+    def rint(self) -> _Any:
+        """The whole number nearest to `x`, halves to the even one, as a float. Integers of 8 and 16 bits become f32, wider
+        ones f64. The gradient is 0."""
     def rms_norm(self, weight: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, dim: _Any = ..., dims: _Any = ...) -> _Self:
         """`x` over its root mean square along `axis`, sqrt(mean(x^2) + `eps`), times `weight`."""
     def roi_align(self, rois: _Any, batch_indices: _Any, output_size: _b.int | _Sequence[_b.int], sampling_ratio: _b.int | _Sequence[_b.int] = ..., spatial_scale: _b.float = ..., aligned: _b.bool = ..., mode: _Literal['avg', 'max'] = ...) -> _Self:
@@ -784,6 +799,9 @@ class Methods:
     def space_to_depth(self, block: _b.int, mode: _Literal['DCR', 'CRD'] = ...) -> _Self:
         """`x` (..., c, h, w) with squares of `block` times `block` pixels made channels: (..., c block², h / block, w /
         block). It undoes `depth_to_space` of the same `mode`."""
+    def spacing(self) -> _Any:
+        """How far the next float (f32 or f64) in the direction away from 0 is from `x`, with the sign of `x`; NaN for what
+        is not finite."""
     def sqrt(self) -> _Self:
         """The square root of `x`; NaN for negative numbers."""
     def square(self) -> _Self:

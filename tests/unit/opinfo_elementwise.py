@@ -17,14 +17,14 @@ import tenon
 plain("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1")
 plain("floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "neg=negative", "reciprocal", "rsqrt")
 plain("sigmoid", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "sign", "logical_not", "bitwise_not")
-plain("atan2", "maximum", "minimum", "pow=power", "remainder", "floor_divide", "float_power=power")
+plain("atan2", "maximum", "minimum", "pow=power", "remainder", "floor_divide", "float_power")
 plain("eq=equal", "ne=not_equal", "lt=less", "le=less_equal", "gt=greater", "ge=greater_equal")
 plain("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor")
 plain("mul=multiply", "true_divide=divide", "div.no_rounding_mode=divide", "max.binary=maximum", "min.binary=minimum")
 plain("__radd__=add", "__rmul__=multiply", "clone=identity", "contiguous=identity", "round")
 plain("nn.functional.relu=relu", "nn.functional.silu=silu", "nn.functional.logsigmoid=log_sigmoid")
 plain("bitwise_left_shift=shift_left", "deg2rad", "rad2deg", "erfc", "sinc", "digamma", "lgamma", "erfinv")
-plain("igamma", "igammac")
+plain("igamma", "igammac", "gcd", "lcm", "frexp")
 plain("copysign", "hypot", "logaddexp", "logaddexp2", "xlogy", "fmod", "heaviside", "positive=identity")
 
 

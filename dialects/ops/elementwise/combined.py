@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.one_program import one_program_of_large
-from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import Value, ops
 
@@ -155,3 +156,95 @@ def threshold(x: Any, threshold: float, value: float) -> Any:
     >>> tenon.threshold(np.array([1.0, 2.0, 3.0]), 1.5, 0.0)
     """
     return ops.select(ops.greater(x, threshold), x, value)
+
+
+@tensor_function
+@also_called(input="x", exponent="y")
+@one_program_of_large
+def float_power(x: Any, y: Any) -> Any:
+    """`x` to the power of `y`, both as f64.
+
+    >>> tenon.float_power(np.array([2, 3]), -1)
+    """
+    return ops.power(ops.cast(shaped(x), dtype="f64"), ops.cast(shaped(y), dtype="f64"))
+
+
+@tensor_function
+@also_called(input="x")
+def rint(x: Any) -> Any:
+    """The whole number nearest to `x`, halves to the even one, as a float. Integers of 8 and 16 bits become f32, wider
+    ones f64. The gradient is 0.
+
+    >>> tenon.rint(np.array([0.5, 1.5, -2.7]))
+    """
+    return ops.round(floating(x))
+
+
+@tensor_function
+@also_called(input="x")
+@one_program_of_large
+def spacing(x: Any) -> Any:
+    """How far the next float (f32 or f64) in the direction away from 0 is from `x`, with the sign of `x`; NaN for what
+    is not finite.
+
+    >>> tenon.spacing(np.array([1.0, -1024.0])) * 2.0**52
+    """
+    x = floating(x)
+    return ops.subtract(ops.nextafter(x, ops.select(ops.less(x, 0), -math.inf, ops.full_like(x, math.inf))), x)
+
+
+# The largest exponent, the smallest one of normal numbers, bits of the mantissa and of what is stored, by dtype.
+_FORMATS = {"float32": (127, -126, 24, 32), "float64": (1023, -1022, 53, 64)}
+
+
+def _float_of_format(x: Any) -> tuple[Any, Any]:
+    """`x` as floats of 32 or 64 bits, and in which dtype the result is to be."""
+    x = floating(x)
+    return (x if str(x.dtype) in _FORMATS else ops.cast(x, dtype="f32")), x.dtype
+
+
+@tensor_function
+@also_called(input="x", other="exponent")
+@one_program_of_large
+def ldexp(x: Any, exponent: Any) -> Any:
+    """`x` times 2 to the power of `exponent`, integers, rounded once.
+
+    >>> tenon.ldexp(np.array([0.5, 3.0]), np.array([2, -1]))
+    """
+    x, dtype = _float_of_format(x)
+    n = shaped(exponent)
+    if n.dtype.kind not in "iu":
+        raise TypeError(f"ldexp: exponent is {n.dtype} where integers are needed")
+    most, least, digits, _ = _FORMATS[str(x.dtype)]
+    n = ops.clip(ops.cast(n, dtype="i64"), low=4 * least, high=4 * most)
+    for _ in range(2):
+        # What would overflow or lose digits on the way is scaled first: the last product rounds.
+        high, low = ops.greater(n, most), ops.less(n, least)
+        x = ops.select(high, ops.multiply(x, 2.0**most), ops.select(low, ops.multiply(x, 2.0 ** (least + digits)), x))
+        n = ops.select(high, ops.subtract(n, most), ops.select(low, ops.subtract(n, least + digits), n))
+    scale = ops.exp2(ops.cast(ops.clip(n, low=least, high=most), dtype=x.dtype))
+    return ops.cast(ops.multiply(x, scale), dtype=dtype)
+
+
+@tensor_function
+@also_called(input="x")
+def frexp(x: Any) -> tuple[Any, Any]:
+    """Numbers m with magnitudes from 1/2 to before 1, and integers n (i32), such that `x` = m 2^n; m is `x` and n 0 for
+    what is 0 or not finite.
+
+    >>> tenon.frexp(np.array([1.0, -3.0, 0.0]))
+    """
+    return _parted(x)
+
+
+@one_program_of_large
+def _parted(x: Any) -> tuple[Any, Any]:
+    x, dtype = _float_of_format(x)
+    most, _, digits, bits = _FORMATS[str(x.dtype)]
+    is_tiny = ops.less(ops.abs(x), 2.0 ** (1 - most))
+    stored = ops.bitcast(ops.select(is_tiny, ops.multiply(x, 2.0**digits), x), dtype=f"i{bits}")
+    biased = ops.bitwise_and(ops.shift_right(stored, digits - 1), 2 * most + 1)
+    n = ops.subtract(biased, ops.select(is_tiny, digits + most - 1, most - 1))
+    is_plain = ops.logical_and(ops.isfinite(x), ops.not_equal(x, 0))
+    n = ops.cast(ops.select(is_plain, n, 0), dtype="i32")
+    return ops.cast(ldexp(x, ops.negative(n)), dtype=dtype), n

@@ -203,6 +203,52 @@ def nanmin(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     return _extreme(ops.min, math.inf, x, axis, keepdims)
 
 
+@tensor_function
+@also_called(dim="axis", keepdim="keepdims", input="x")
+@one_program_of_large
+def ptp(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """The largest less the smallest element along `axis`, or of all.
+
+    >>> tenon.ptp(np.array([[1, 5], [2, 9]]), axis=1)
+    """
+    x = shaped(x)
+    return ops.subtract(ops.max(x, axis=axis, keepdims=keepdims), ops.min(x, axis=axis, keepdims=keepdims))
+
+
+@tensor_function
+@also_called(dim="axis", keepdim="keepdims", input="x")
+def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+    """The mean along `axis`, or of all elements, in which each counts by its one of `weights`, which have the shape of
+    `x` or are a vector along the one axis; with `returned`, and the sums of the weights. Integers are taken as floats.
+
+    >>> tenon.average(np.array([1.0, 2.0, 6.0]), weights=np.array([1.0, 1.0, 2.0]))
+    """
+    x = floating(x)
+    if weights is None:
+        found = ops.mean(x, axis=axis, keepdims=keepdims)
+        count = math.prod(x.shape) / max(math.prod(found.shape), 1)
+        return (found, ops.full_like(found, count)) if returned else found
+    weights = floating(weights)
+    if tuple(weights.shape) != tuple(x.shape):
+        if weights.ndim != 1 or not isinstance(axis, int):
+            shapes = f"{tuple(weights.shape)}, and x {tuple(x.shape)}"
+            raise ValueError(f"average: weights have shape {shapes}; a vector of them is for one axis")
+        at = normalize_axis(axis, x.ndim, "average: axis")
+        if weights.shape[0] != x.shape[at]:
+            raise ValueError(f"average: there are {weights.shape[0]} weights, and axis {axis} has size {x.shape[at]}")
+        weights = ops.reshape(weights, shape=tuple([-1 if i == at else 1 for i in range(x.ndim)]))
+    found, total = _weighted_mean(x, weights, axis, keepdims)
+    return (found, total) if returned else found
+
+
+@one_program_of_large
+def _weighted_mean(x: Any, weights: Any, axis: Any, keepdims: bool) -> tuple[Any, Any]:
+    weighted = ops.multiply(x, weights)
+    weights = ops.broadcast_to(ops.cast(weights, dtype=weighted.dtype), shape=tuple(x.shape))
+    total = ops.sum(weights, axis=axis, keepdims=keepdims)
+    return ops.divide(ops.sum(weighted, axis=axis, keepdims=keepdims), total), total
+
+
 def _without_nan(x: Any, instead: float) -> Any:
     return ops.select(ops.isnan(x), instead, x) if is_float(element_type(x.dtype)) else x
 

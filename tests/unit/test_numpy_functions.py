@@ -1,0 +1,95 @@
+"""Functions that NumPy has by the same name give what NumPy's give: of arrays, of tensors, and traced."""
+
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenon
+
+GENERATOR = np.random.default_rng(0)
+X, WEIGHTS = GENERATOR.standard_normal((3, 4)), GENERATOR.uniform(0.1, 1.0, (3, 4))
+FLOATS = np.array([0.0, -0.0, 1.0, 0.5, -3.0, 1e300, 5e-324, 2.3e-310, -2.2e-308, 1e-300, np.inf, np.nan])
+EXPONENTS = np.array([5, 3, 1023, -1074, -1074, 900, 2000, 1100, -60, -70, 3, 1])
+NUMBERS = np.array([0, 0, -128, 127, -128, 6, 100, -36], np.int8)
+OTHERS = np.array([0, 5, 0, 127, 6, 4, 75, 60], np.int8)
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "gcd": (lambda m, x, y: m.gcd(x, y), (NUMBERS, OTHERS)),
+    "gcd of i64": (lambda m, x, y: m.gcd(x * 2**40, y), (NUMBERS.astype(np.int64), OTHERS.astype(np.int64))),
+    "gcd, broadcast": (lambda m, x, y: m.gcd(x[:, None], y), (NUMBERS.view(np.uint8), np.array([12, 18], np.uint8))),
+    "lcm": (lambda m, x, y: m.lcm(x, y), (NUMBERS // 9, OTHERS // 9)),
+    "float_power": (lambda m, x: m.float_power(x, -2), (np.array([2, 3, -4], np.int32),)),
+    "rint": (lambda m, x: m.rint(x), (np.array([0.5, 1.5, -2.5, -2.7, np.inf]),)),
+    "rint of integers": (lambda m, x: m.rint(x), (np.array([1, -2]),)),
+    "spacing": (lambda m, x: m.spacing(x), (FLOATS,)),
+    "spacing of f32": (lambda m, x: m.spacing(x), (np.array([1.0, -1e30, 1e-44, -0.0], np.float32),)),
+    "frexp": (lambda m, x: m.frexp(x), (FLOATS[:-2],)),
+    "frexp of f32": (lambda m, x: m.frexp(x), (np.array([1.0, -3e38, 1e-44, np.finfo(np.float32).tiny], np.float32),)),
+    "ldexp": (lambda m, x, n: m.ldexp(x, n), (FLOATS, EXPONENTS)),
+    "ldexp of f32": (
+        lambda m, x, n: m.ldexp(x, n),
+        (np.array([1.7, 1.3, 5.1], np.float32), np.array([-149, -140, 125])),
+    ),
+    "ptp": (lambda m, x: (m.ptp(x), m.ptp(x, axis=1), m.ptp(x, axis=0, keepdims=True)), (X,)),
+    "average": (lambda m, x: (m.average(x), m.average(x, axis=1), m.average(x, 0, returned=True)), (X,)),
+    "average, weights": (lambda m, x, w: (m.average(x, weights=w), m.average(x, 0, w, True)), (X, WEIGHTS)),
+    "average, a weight a row": (lambda m, x, w: m.average(x, 1, w[0], True, keepdims=True), (X, WEIGHTS)),
+    "average of integers": (lambda m, x: m.average(x, weights=x), (np.array([200, 100, 7]),)),
+}
+
+
+def arrays(found: Any) -> Iterator[np.ndarray[Any, Any]]:
+    for part in found if isinstance(found, tuple | list) else (found,):
+        yield np.asarray(part.detach() if hasattr(part, "detach") else part)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_functions_are_those_of_numpy(name: str) -> None:
+    function, given = CASES[name]
+    with np.errstate(all="ignore"):
+        expected = [*arrays(function(np, *given))]
+    with tenon.knobs.override(interpret=True):
+        found = [
+            function(tenon, *given),
+            function(tenon, *map(tenon.tensor, given)),
+            tenon.jit(lambda *values: function(tenon, *values))(*given),
+        ]
+    for results in found:
+        for one, other in zip(arrays(results), expected, strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_allclose(one, other, rtol=1e-14, strict=True)
+
+
+def test_gradients_of_parts_of_floats() -> None:
+    x = np.array([1.0, 3.0, -9.0])
+    slopes: Any = tenon.grad(lambda x: tenon.frexp(x)[0].sum() + tenon.ldexp(x, 3).sum())(x)
+    np.testing.assert_array_equal(slopes, 8 + np.array([1 / 2, 1 / 4, 1 / 16]))
+    weights: Any = tenon.grad(lambda x, w: tenon.average(x, weights=w), argnums=1)(X[0], WEIGHTS[0])
+    total = WEIGHTS[0].sum()
+    np.testing.assert_allclose(weights, (X[0] - np.average(X[0], weights=WEIGHTS[0])) / total)
+
+
+def test_divisors_of_examples_take_their_own_steps() -> None:
+    x, y = np.array([[12, 7], [100, 0]]), np.array([[18, 21], [75, 3]])
+    np.testing.assert_array_equal(tenon.vmap(lambda x, y: tenon.gcd(x, y))(x, y), np.gcd(x, y))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tenon.gcd(1.5, 2), "gcd: x is float64 where integers are needed"),
+        (lambda: tenon.ldexp(1.0, X), "ldexp: exponent is float64 where integers are needed"),
+        (lambda: tenon.average(X, weights=X[0]), "average: weights have shape (4,), and x (3, 4); a vector"),
+        (lambda: tenon.average(X, 0, weights=X[0]), "average: there are 4 weights, and axis 0 has size 3"),
+    ],
+)
+def test_arguments_that_do_not_fit(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+        call()
