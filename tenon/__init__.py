@@ -10,6 +10,7 @@ when first used. Its rooms, each of which imports only those above it in this li
 `batching`      `vmap`
 `jacobians`     `jacrev`, `jacfwd`, `hessian`
 `control_flow`  loops and branches
+`mapping`       functions of one element, along arrays
 `draws`         keys of what is drawn without one
 `custom_rules`  functions with derivatives of their own
 `eager`         tensors: ops that run when they are called, and the tape
@@ -43,7 +44,8 @@ __version__ = "0.1.0"
 
 _WHERE: dict[str, str] = {
     **dict.fromkeys(("jit", "JitFunction"), "tenon.runtime.jit"),
-    **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp"), "tenon.transform"),
+    **dict.fromkeys(("grad", "linear_transpose", "linearize", "value_and_grad", "vjp", "jvp"), "tenon.transform"),
+    **dict.fromkeys(("map", "vectorize"), "tenon.mapping"),
     **dict.fromkeys(("jacfwd", "jacrev", "hessian"), "tenon.jacobians"),
     **dict.fromkeys(
         ("associative_scan", "checkpoint", "cond", "fori_loop", "while_loop", "scan", "switch"), "tenon.control_flow"
@@ -205,7 +207,7 @@ def _find(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"tenon.{name}")
     if name in _WHERE:
-        if _WHERE[name].startswith(("tenon.arrays.", "tenon.dialects.")):
+        if _WHERE[name].startswith(("tenon.arrays.", "tenon.dialects.", "tenon.mapping")):
             # An op that is defined or called with what is handed out runs on arrays, too.
             _load_runtime()
         value = globals()[name] = _as_called(name, getattr(import_module(_WHERE[name]), name))

@@ -88,9 +88,12 @@ from tenon.runtime.jit import jit as jit
 from tenon.transform import jvp as jvp
 from tenon.runtime.knobs import knobs as knobs
 from tenon.arrays.integers import lcm as lcm
+from tenon.transform import linear_transpose as linear_transpose
+from tenon.transform import linearize as linearize
 from tenon.traces.files import load as load
 from tenon.arrays.dtypes import long as long
 from tenon.seeds import manual_seed as manual_seed
+from tenon.mapping import map as map
 from tenon.arrays.rearranging import matrix_transpose as matrix_transpose
 from tenon.arrays.rearranging import moveaxis as moveaxis
 from tenon.drawing import multinomial as multinomial
@@ -146,6 +149,7 @@ from tenon.transform import value_and_grad as value_and_grad
 from xdsl.irdl import var_operand_def as var_operand_def
 from xdsl.irdl import var_result_def as var_result_def
 from tenon.arrays.products import vecdot as vecdot
+from tenon.mapping import vectorize as vectorize
 from tenon.transform import vjp as vjp
 from tenon.batching import vmap as vmap
 from tenon.control_flow import while_loop as while_loop

@@ -9,7 +9,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tenon.dialects.definition.operands import to_value
+import numpy as np
+
+from tenon.dialects.definition.operands import shaped, to_value
 from tenon.dialects.definition.promotion import exact, is_weak, weak_float, weakened
 from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.support.user_traceback import call_user, shows_user_frames
@@ -325,3 +327,29 @@ def check_functions(where: str, *functions: object) -> None:
 
 
 # --- control flow ---------------------------------------------------------------------------------
+
+
+def linearize(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """`(value, push_forward)`: the value of `function` at `primals`, and the function that gives its derivative in the
+    direction of `tangents`, one like each of the primals, as `jvp` does.
+
+    Each push-forward of arrays computes what it needs of the value again; in a function of `jit` all share that.
+    """
+    check_functions("linearize", function)
+
+    def push_forward(*tangents: Any) -> Any:
+        if len(tangents) != len(primals):
+            raise TypeError(f"linearize: there are {len(tangents)} tangents where there are {len(primals)} primals")
+        return jvp(function, primals, tangents)[1]
+
+    return at_once(function)(*primals), push_forward
+
+
+def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """The transpose of a `function` that is linear in all of its arguments, which are like `primals`, whose elements do
+    not matter: it takes what is like the value, and gives a tuple of one array for each argument.
+    """
+    check_functions("linear_transpose", function)
+    leaves, structure = flatten(primals)
+    zeros = unflatten(structure, [np.zeros(tuple(x.shape), x.dtype) for x in map(shaped, leaves)])
+    return lambda cotangent: vjp(function, *zeros, cotangent=cotangent)[1]

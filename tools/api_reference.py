@@ -20,8 +20,20 @@ _JIT = (
     *("get_num_threads", "set_num_threads", "num_threads"),
 )
 _TRANSFORMS = (
-    *("grad", "value_and_grad", "vjp", "jvp", "jacrev", "jacfwd", "hessian", "vmap", "checkpoint"),
-    *("cond", "switch", "fori_loop", "while_loop", "scan", "associative_scan"),
+    *(
+        "grad",
+        "value_and_grad",
+        "vjp",
+        "jvp",
+        "linearize",
+        "linear_transpose",
+        "jacrev",
+        "jacfwd",
+        "hessian",
+        "vmap",
+        "checkpoint",
+    ),
+    *("cond", "switch", "fori_loop", "while_loop", "scan", "associative_scan", "map", "vectorize"),
     *("custom_vjp", "custom_jvp", "custom_gradient"),
 )
 _DEFINITIONS = (
@@ -33,6 +45,7 @@ _DEFINITIONS = (
 )
 _ARRAYS = (
     *("broadcast_arrays", "broadcast_shapes", "can_cast", "cumulative_prod", "cumulative_sum", "diff", "empty"),
+    *("gcd", "lcm"),
     *("empty_like", "finfo", "from_dlpack", "iinfo", "isdtype", "isin", "matrix_transpose", "moveaxis", "positive"),
     *(
         "outer",
