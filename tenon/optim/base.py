@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,6 +15,7 @@ from tenon.dialects.support.plain_arrays import is_stored
 from tenon.dialects.support.suggestion import check_keywords
 from tenon.dialects.types.types import element_type, is_float
 from tenon.nn import Module
+from tenon.optim.of_users import OverTensors
 from tenon.optim.stepping import Steps
 from tenon.runtime.arguments.tree import copied, flatten, paths, unflatten
 from tenon.runtime.cuda.arrays import placed
@@ -70,8 +71,11 @@ def is_parameters(given: Any) -> bool:
 _HOW = ("capturable", "foreach", "fused")
 
 
-class Optimizer:
+class Optimizer(OverTensors):
     """Base of the optimizers: `state = init(params)`, then `params, state = update(params, gradients, state)`.
+
+    A class of yours that is no dataclass is one for tensors, as in PyTorch: it calls `super().__init__(params,
+    defaults)`, and its `step()` changes what is in `param_groups` by the gradients, in `no_grad`.
 
     `Adam(model.parameters(), lr=1e-3)` is `Adam(lr=1e-3).over(model.parameters())`, where PyTorch's settings of how a
     step is computed (`foreach`, `fused`, `capturable`) mean nothing: each is one program. With `maximize`, steps are
@@ -90,6 +94,8 @@ class Optimizer:
         def __new__(cls, *args: Any, **settings: Any) -> Any:
             """An optimizer, or, with parameters as the first argument, as in PyTorch, one over these (`over`)."""
             given = "params" in settings
+            if not is_dataclass(cls):
+                return object.__new__(cls)
             if given or (args and is_parameters(args[0])):
                 params = settings.pop("params") if given else args[0]
                 for name in _HOW:

@@ -7,61 +7,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from tenon.dialects.support.suggestion import attribute_hints
-from tenon.optim.schedules import Plateau, Scheduler
+from tenon.optim.schedules import Plateau
+from tenon.optim.scheduling import FormulaLR, LRScheduler, Rate
 
 ReduceLROnPlateau = Plateau
-Rate = Callable[[float, float], float]
-"""The rate of a group, of its `initial_lr` and the number of steps."""
-
-
-class LRScheduler(Scheduler):
-    """Sets the rate of each group to `rate(initial_lr, t)` before the first and after each `step()`; what the functions
-    of this module give.
-
-    `rate` may be one function for each group. `momentum(t)`, where it is given, becomes the momentum, or the first of
-    the betas, of each group. What multiplies the rate by a factor that depends on the step before (`is_factor`) may be
-    chained with others.
-    """
-
-    def __init__(
-        self,
-        optimizer: Any,
-        rate: Rate | Sequence[Rate],
-        momentum: Callable[[float], float] | None = None,
-        *,
-        is_factor: bool = False,
-    ) -> None:
-        if not hasattr(optimizer, "param_groups"):
-            raise TypeError(
-                f"a schedule is given a {type(optimizer).__name__} where an optimizer over parameters is needed, such "
-                "as optim.SGD(model.parameters(), lr=0.1)"
-            )
-        groups = optimizer.param_groups
-        self.rates = [rate] * len(groups) if callable(rate) else [*rate]
-        if len(self.rates) != len(groups):
-            raise ValueError(f"there are rates of {len(self.rates)} groups, and the optimizer has {len(groups)}")
-        self.momentum, self.is_factor = momentum, is_factor
-        if momentum is not None and not groups[0].keys() & {"betas", "momentum"}:
-            raise ValueError(f"{optimizer!r} has no momentum; write cycle_momentum=False")
-        self.base_lrs = [group.setdefault("initial_lr", group["lr"]) for group in groups]
-        super().__init__(optimizer, lambda step: self.rates[0](self.base_lrs[0], step))
-
-    def _set(self) -> None:
-        for group, base, rate in zip(self.optimizer.param_groups, self.base_lrs, self.rates, strict=True):
-            group["lr"] = float(rate(base, self.made))
-            if self.momentum is not None and "betas" in group:
-                group["betas"] = (self.momentum(self.made), *group["betas"][1:])
-            elif self.momentum is not None:
-                group["momentum"] = self.momentum(self.made)
-
-    @property
-    def last_epoch(self) -> float:
-        """How many steps were counted."""
-        return self.made
+_LRScheduler = LRScheduler  # as PyTorch's older programs call it
 
 
 def _check_function(name: str, functions: Any) -> None:
@@ -77,7 +31,7 @@ def LambdaLR(optimizer: Any, lr_lambda: Any) -> LRScheduler:
     def rate_of(function: Any) -> Rate:
         return lambda base, step: base * function(step)
 
-    return LRScheduler(optimizer, rate_of(lr_lambda) if callable(lr_lambda) else [*map(rate_of, lr_lambda)])
+    return FormulaLR(optimizer, rate_of(lr_lambda) if callable(lr_lambda) else [*map(rate_of, lr_lambda)])
 
 
 def MultiplicativeLR(optimizer: Any, lr_lambda: Any) -> LRScheduler:
@@ -89,30 +43,30 @@ def MultiplicativeLR(optimizer: Any, lr_lambda: Any) -> LRScheduler:
         return lambda base, step: base * math.prod([function(number) for number in range(1, int(step) + 1)])
 
     rates = rate_of(lr_lambda) if callable(lr_lambda) else [*map(rate_of, lr_lambda)]
-    return LRScheduler(optimizer, rates, is_factor=True)
+    return FormulaLR(optimizer, rates, is_factor=True)
 
 
 def StepLR(optimizer: Any, step_size: int, gamma: float = 0.1) -> LRScheduler:
     """The group's rate times gammaᵏ after k times `step_size` steps."""
     if step_size < 1:
         raise ValueError(f"StepLR: step_size is {step_size} where 1 or more is needed")
-    return LRScheduler(optimizer, lambda base, step: base * gamma ** (step // step_size), is_factor=True)
+    return FormulaLR(optimizer, lambda base, step: base * gamma ** (step // step_size), is_factor=True)
 
 
 def MultiStepLR(optimizer: Any, milestones: Sequence[int], gamma: float = 0.1) -> LRScheduler:
     """The group's rate times `gamma` for each of the `milestones` that is reached."""
     ordered = sorted(milestones)
-    return LRScheduler(optimizer, lambda base, step: base * gamma ** bisect_right(ordered, step), is_factor=True)
+    return FormulaLR(optimizer, lambda base, step: base * gamma ** bisect_right(ordered, step), is_factor=True)
 
 
 def ExponentialLR(optimizer: Any, gamma: float) -> LRScheduler:
     """The group's rate times gammaᵗ after t steps."""
-    return LRScheduler(optimizer, lambda base, step: base * gamma**step, is_factor=True)
+    return FormulaLR(optimizer, lambda base, step: base * gamma**step, is_factor=True)
 
 
 def ConstantLR(optimizer: Any, factor: float = 1 / 3, total_iters: int = 5) -> LRScheduler:
     """`factor` times the group's rate for `total_iters` steps, and that rate from then on."""
-    return LRScheduler(optimizer, lambda base, step: base * (factor if step < total_iters else 1.0), is_factor=True)
+    return FormulaLR(optimizer, lambda base, step: base * (factor if step < total_iters else 1.0), is_factor=True)
 
 
 def LinearLR(optimizer: Any, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5) -> LRScheduler:
@@ -121,7 +75,7 @@ def LinearLR(optimizer: Any, start_factor: float = 1 / 3, end_factor: float = 1.
     def rate(base: float, step: float) -> float:
         return base * (start_factor + (end_factor - start_factor) * min(step, total_iters) / total_iters)
 
-    return LRScheduler(optimizer, rate, is_factor=True)
+    return FormulaLR(optimizer, rate, is_factor=True)
 
 
 def PolynomialLR(optimizer: Any, total_iters: int = 5, power: float = 1.0) -> LRScheduler:
@@ -130,7 +84,7 @@ def PolynomialLR(optimizer: Any, total_iters: int = 5, power: float = 1.0) -> LR
     def rate(base: float, step: float) -> float:
         return base * max(0.0, 1 - step / total_iters) ** power
 
-    return LRScheduler(optimizer, rate, is_factor=True)
+    return FormulaLR(optimizer, rate, is_factor=True)
 
 
 def on_cosine(start: float, end: float, done: float) -> float:
@@ -148,7 +102,7 @@ def CosineAnnealingLR(optimizer: Any, T_max: int, eta_min: float = 0.0) -> LRSch
 
     `optim.cosine` stays at the end.
     """
-    return LRScheduler(optimizer, lambda base, step: on_cosine(base, eta_min, step / T_max), is_factor=not eta_min)
+    return FormulaLR(optimizer, lambda base, step: on_cosine(base, eta_min, step / T_max), is_factor=not eta_min)
 
 
 def CosineAnnealingWarmRestarts(optimizer: Any, T_0: int, T_mult: int = 1, eta_min: float = 0.0) -> LRScheduler:
@@ -166,7 +120,7 @@ def CosineAnnealingWarmRestarts(optimizer: Any, T_0: int, T_mult: int = 1, eta_m
             step, length = step - length, length * T_mult
         return on_cosine(base, eta_min, step % length / length)
 
-    return LRScheduler(optimizer, rate)
+    return FormulaLR(optimizer, rate)
 
 
 def of_each(name: str, optimizer: Any, value: Any) -> list[float]:
@@ -223,7 +177,7 @@ def OneCycleLR(
         return lambda base, step: at(step, [first, greatest, *middle, first / final_div_factor])
 
     momenta = [max_momentum, base_momentum, max_momentum, max_momentum]
-    return LRScheduler(
+    return FormulaLR(
         optimizer,
         [rate_of(greatest) for greatest in of_each("OneCycleLR: max_lr", optimizer, max_lr)],
         (lambda step: at(step, momenta)) if cycle_momentum else None,
@@ -263,7 +217,7 @@ def CyclicLR(
     bounds = zip(
         of_each("CyclicLR: base_lr", optimizer, base_lr), of_each("CyclicLR: max_lr", optimizer, max_lr), strict=True
     )
-    return LRScheduler(
+    return FormulaLR(
         optimizer,
         [rate_of(*bound) for bound in bounds],
         (lambda step: max_momentum - (max_momentum - base_momentum) * height(step)) if cycle_momentum else None,
@@ -282,18 +236,20 @@ def SequentialLR(optimizer: Any, schedulers: Sequence[LRScheduler], milestones: 
         )
     if any(scheduler.optimizer is not optimizer for scheduler in schedulers):
         raise ValueError("SequentialLR: a scheduler is of another optimizer")
-    if any(scheduler.momentum is not None for scheduler in schedulers):
+    if any(getattr(scheduler, "momentum", None) is not None for scheduler in schedulers):
         raise ValueError("SequentialLR: a scheduler changes the momentum; write cycle_momentum=False")
-    starts = [0, *milestones]
+    if own := [type(scheduler).__name__ for scheduler in schedulers if not isinstance(scheduler, FormulaLR)]:
+        raise TypeError(f"SequentialLR: {own[0]} has a get_lr of its own, which nothing says the later rates of")
+    starts, formulas = [0, *milestones], cast(Sequence[FormulaLR], schedulers)
 
     def rate_of(group: int) -> Rate:
         def rate(base: float, step: float) -> float:
             part = bisect_right(milestones, step)
-            return schedulers[part].rates[group](base, step - starts[part])
+            return formulas[part].rates[group](base, step - starts[part])
 
         return rate
 
-    return LRScheduler(optimizer, [rate_of(group) for group in range(len(optimizer.param_groups))])
+    return FormulaLR(optimizer, [rate_of(group) for group in range(len(optimizer.param_groups))])
 
 
 def ChainedScheduler(schedulers: Sequence[LRScheduler], optimizer: Any = None) -> LRScheduler:
@@ -305,6 +261,7 @@ def ChainedScheduler(schedulers: Sequence[LRScheduler], optimizer: Any = None) -
     if not schedulers:
         raise ValueError("ChainedScheduler: there are no schedulers")
     optimizer = schedulers[0].optimizer if optimizer is None else optimizer
+    formulas = cast(Sequence[FormulaLR], schedulers)
     for position, scheduler in enumerate(schedulers):
         if scheduler.optimizer is not optimizer:
             raise ValueError(f"ChainedScheduler: scheduler {position} is of another optimizer")
@@ -316,12 +273,12 @@ def ChainedScheduler(schedulers: Sequence[LRScheduler], optimizer: Any = None) -
 
     def rate_of(group: int) -> Rate:
         def rate(base: float, step: float) -> float:
-            return math.prod([scheduler.rates[group](1.0, step) for scheduler in schedulers], start=base)
+            return math.prod([formula.rates[group](1.0, step) for formula in formulas], start=base)
 
         return rate
 
     rates = [rate_of(group) for group in range(len(optimizer.param_groups))]
-    return LRScheduler(optimizer, rates, is_factor=True)
+    return FormulaLR(optimizer, rates, is_factor=True)
 
 
 __all__ = [

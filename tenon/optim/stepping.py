@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import lru_cache
@@ -16,11 +16,13 @@ import tenon
 from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import on_host
 from tenon.dialects.support.states import check_state
+from tenon.dialects.support.suggestion import did_you_mean
 from tenon.eager.changes import replace as replace_elements
 from tenon.eager.changes import restorer
 from tenon.eager.modes import TRACING, enable_grad, no_grad
 from tenon.eager.tensor import Tensor
 from tenon.nn.utils.gradients import tensors_in
+from tenon.optim.of_users import groups_of
 from tenon.runtime.arguments.tree import flatten, unflatten
 from tenon.runtime.cuda.arrays import beside
 from tenon.runtime.jit import JitFunction, jit
@@ -38,19 +40,15 @@ class Steps:
         self._names = [field.name for field in fields(rule)]
         self.param_groups: list[dict[str, Any]] = []
         self._states: list[dict[str, Any] | None] = []
-        is_one = isinstance(parameters, Tensor) or hasattr(parameters, "parameters")
-        items = list(parameters) if isinstance(parameters, Iterable) and not is_one else None
-        is_groups = items and all(isinstance(item, dict) for item in items)
-        # The list, since an iterator gives its items once.
-        groups = items if items and is_groups else [{"params": parameters if items is None else items}]
-        for group in groups:
+        for group in groups_of(parameters):
             self.add_param_group(group)
 
     def add_param_group(self, group: dict[str, Any]) -> None:
-        """Have `group["params"]` changed as well, with the settings that the group has, or else the optimizer's."""
-        if unknown := [name for name in group if name not in ("params", *self._names)]:
-            known = ", ".join(self._names)
-            raise ValueError(f"{type(self._rule).__name__} has no setting {', '.join(unknown)} (settings: {known})")
+        """Have `group["params"]` changed as well, with the settings that the group has, or else the optimizer's; what
+        else the group has is the user's, unless it is called nearly as a setting."""
+        others = {name: value for name, value in group.items() if name not in ("params", *self._names)}
+        if unknown := [(name, meant) for name in others if (meant := did_you_mean(name, self._names))]:
+            raise ValueError(f"{type(self._rule).__name__} has no setting {unknown[0][0]}{unknown[0][1]}")
         if "params" not in group:
             has = ", ".join(group) or "nothing"
             raise ValueError(f"{type(self._rule).__name__}: a group lacks params; it has {has}")
@@ -64,7 +62,7 @@ class Steps:
         if {*map(id, tensors)} & {id(tensor) for known in self.param_groups for tensor in known["params"]}:
             raise ValueError("a parameter is in two groups")
         replace(self._rule, **made).check_shapes({str(i): tensor.shape for i, tensor in enumerate(tensors)})
-        self.param_groups.append({"params": tensors, **made})
+        self.param_groups.append({"params": tensors, **made, **others})
         self._states.append(None)
 
     @property

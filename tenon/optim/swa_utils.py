@@ -14,7 +14,8 @@ from tenon.eager.modes import no_grad
 from tenon.eager.tensor import Tensor
 from tenon.nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, Module
 from tenon.nn.tree import Slot
-from tenon.optim.lr_scheduler import LRScheduler, of_each, on_cosine, on_line
+from tenon.optim.lr_scheduler import of_each, on_cosine, on_line
+from tenon.optim.scheduling import FormulaLR
 
 Average = Callable[[Any, Any, Any], Any]
 
@@ -144,7 +145,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
         model.train(was_training)
 
 
-class SWALR(LRScheduler):
+class SWALR(FormulaLR):
     """From the rate that a group has to `swa_lr`, a number or one for each group, in `anneal_epochs` steps along half a
     cosine, or a line (`anneal_strategy="linear"`), and `swa_lr` from then on. Another scheduler may change the rate
     before."""

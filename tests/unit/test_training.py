@@ -268,7 +268,7 @@ def test_a_step_that_fails_changes_nothing() -> None:
         (lambda x: optim.SGD(0.1).over([x, x]), ValueError, "given twice"),
         (lambda x: optim.SGD(0.1).over([np.ones(2)]), TypeError, r"ndarray .* module\.parameters\(\)"),
         (lambda x: optim.SGD(0.1).over([]), ValueError, "no parameters"),
-        (lambda x: optim.SGD(0.1).over([{"params": [x], "beta": 1}]), ValueError, "no setting beta"),
+        (lambda x: optim.SGD(0.1).over([{"params": [x], "momentun": 1}]), ValueError, "no setting momentun, did"),
         (lambda x: optim.SGD(0.1).over([x]).step(), ValueError, "call backward"),
     ],
     ids=["twice", "array", "none", "setting", "no gradient"],
