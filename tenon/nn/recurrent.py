@@ -13,6 +13,7 @@ from tenon.nn.derived import check_sizes
 from tenon.nn.init import Seed, generator_of, uniform
 from tenon.nn.module import Array, Module
 from tenon.nn.regularization import Dropout
+from tenon.nn.utils.rnn import PackedSequence, packed_as, pad_packed_sequence
 
 State = tuple[Array, ...]
 
@@ -63,15 +64,29 @@ def _next(cell: str, of_x: Array, state: State, weights: dict[str, Array]) -> St
 
 
 @tenon.jit
-def _layer(cell: str, direction: str, x: Array, state: State, weights: dict[str, Array]) -> tuple[Array, State]:
-    """The results (T, N, H) of all steps of `x` (T, N, I), and the last state."""
+def _layer(
+    cell: str, direction: str, x: Array, state: State, weights: dict[str, Array], lengths: Array | None = None
+) -> tuple[Array, State]:
+    """The results (T, N, H) of all steps of `x` (T, N, I), and the last state. With `lengths` (N,), a sequence keeps
+    the state that it has beyond its end, from which the other direction comes."""
     of_inputs = _affine(x, weights["weight_ih"], weights.get("bias_ih"))
 
     def step(state: State, of_x: Array) -> tuple[State, Array]:
         made = _next(cell, of_x, state, weights)
         return made, made[0]
 
-    last, results = tenon.scan(step, state, of_inputs, reverse=direction == "reverse")
+    def step_within(state: State, given: tuple[Array, Array]) -> tuple[State, Array]:
+        of_x, is_there = given
+        made = tuple(
+            [tenon.select(is_there, n, o) for n, o in zip(_next(cell, of_x, state, weights), state, strict=True)]
+        )
+        return made, made[0]
+
+    if lengths is None:
+        last, results = tenon.scan(step, state, of_inputs, reverse=direction == "reverse")
+    else:
+        is_there = tenon.expand_dims(tenon.expand_dims(tenon.iota(shape=(x.shape[0],)), axis=1) < lengths, axis=2)
+        last, results = tenon.scan(step_within, state, (of_inputs, is_there), reverse=direction == "reverse")
     return results, last
 
 
@@ -173,12 +188,10 @@ class _Recurrent(_Gates):
 
     def forward(self, x: Array, state: Any = None) -> tuple[Array, Any]:
         """(T, N, I) to (T, N, H·directions), with T and N exchanged if `batch_first`, or without N; and the last state,
-        (layers·directions, N, H), of which there may be one to begin with: one array, or two of an LSTM."""
-        if hasattr(x, "batch_sizes"):
-            raise TypeError(
-                f"{type(self).__name__}: a PackedSequence is given where a tensor is needed, as the number of its rows "
-                "changes from step to step; call nn.utils.rnn.pad_packed_sequence before, and mask the results"
-            )
+        (layers·directions, N, H), of which there may be one to begin with: one array, or two of an LSTM. Sequences that
+        are packed (`nn.utils.rnn.PackedSequence`) give such, and the state that each has at its end."""
+        if isinstance(x, PackedSequence):
+            return self._packed(x, state)
         if len(x.shape) not in (2, 3):
             raise ValueError(f"{type(self).__name__}: x has shape {tuple(x.shape)} where 2 or 3 dimensions are needed")
         self._check_input(x)
@@ -187,8 +200,7 @@ class _Recurrent(_Gates):
             x = tenon.expand_dims(x, axis=1)
         elif self.batch_first:
             x = tenon.transpose(x, permutation=(1, 0, 2))
-        results, last = self._run(x, self._starts(x, state, is_single))
-        ended = tuple(map(_stacked, zip(*last, strict=True)))
+        results, ended = self._run(x, self._starts(x, state, is_single))
         if is_single:
             results = tenon.squeeze(results, axis=1)
             ended = tuple([tenon.squeeze(s, axis=1) for s in ended])
@@ -209,12 +221,20 @@ class _Recurrent(_Gates):
             states = [tenon.expand_dims(s, axis=1) for s in states]
         return [tuple([s[place] for s in states]) for place in range(count)]
 
-    def _run(self, x: Array, starts: list[State]) -> tuple[Array, list[State]]:
+    def _packed(self, x: PackedSequence, state: Any) -> tuple[PackedSequence, Any]:
+        """The results of packed sequences, packed as they are, and the last state of each at its end."""
+        padded, lengths = pad_packed_sequence(x)
+        self._check_input(padded)
+        results, ended = self._run(padded, self._starts(padded, state, False), np.asarray(lengths, np.int64))
+        return packed_as(x, tenon.swapaxes(results, 0, 1)), ended if self.STATES > 1 else ended[0]
+
+    def _run(self, x: Array, starts: list[State], lengths: Array | None = None) -> tuple[Array, tuple[Array, ...]]:
+        """The results, and the last states of all layers and directions."""
         last: list[State] = []
         results: list[Array] = []
         for layer, suffix in self._places():
             direction = "reverse" if suffix.endswith("reverse") else "forward"
-            made, ended = _layer(self.cell, direction, x, starts[len(last)], self._weights(suffix))
+            made, ended = _layer(self.cell, direction, x, starts[len(last)], self._weights(suffix), lengths)
             results.append(made)
             last.append(ended)
             if len(results) == 1 + self.bidirectional:
@@ -222,7 +242,7 @@ class _Recurrent(_Gates):
                 results = []
                 if self.between is not None and layer < self.num_layers - 1:
                     x = self.between(x)
-        return x, last
+        return x, tuple(map(_stacked, zip(*last, strict=True)))
 
     def extra_repr(self) -> str:
         said = f"{self.input_size}, {self.hidden_size}"

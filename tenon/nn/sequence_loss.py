@@ -36,6 +36,8 @@ def ctc_losses(
 def _lengths(name: str, given: Any, batch: int, most: int | None) -> Any:
     """A length for each sample. Raises for another number of them, for what is no integer, and, where they are known,
     for one that is negative or more than `most`."""
+    if getattr(given, "_is_traced", False):
+        given = given._array  # of a tensor in a function that is traced
     is_traced = isinstance(given, tenon.Value)
     lengths: Any = (
         given if is_traced else host_array(np.asarray(given) if isinstance(given, int | tuple | list) else given)

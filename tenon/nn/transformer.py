@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import tenon
+from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.nn.attention import MultiheadAttention
 from tenon.nn.container import ModuleList
 from tenon.nn.init import Seed, generator_of, xavier_uniform_
@@ -249,9 +250,10 @@ class Transformer(Module):
         return self.decoder(tgt, memory, *masks, tgt_is_causal, memory_is_causal)
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int) -> np.ndarray[Any, Any]:
-        """A mask (sz, sz) to be added: -inf for what comes later."""
-        return np.triu(np.full((sz, sz), -np.inf, np.float32), 1)
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = np.float32) -> Any:
+        """A mask (sz, sz) to be added: -inf for what comes later. A tensor, where a device is named or the default."""
+        numbers = np.where(np.triu(np.ones((sz, sz), bool), 1), -np.inf, 0.0)
+        return tenon.full((sz, sz), 0.0, dtype=dtype, device=device) + numbers.astype(numpy_dtype(element_type(dtype)))
 
     def extra_repr(self) -> str:
         return ""

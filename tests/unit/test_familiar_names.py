@@ -135,7 +135,14 @@ def test_what_is_scattered_by_a_mask_has_to_suffice() -> None:
 
 def read_as(inputs: Any, lengths: Any, targets: Any = ((1, 2, 3), (1, 2, 3)), **settings: Any) -> Any:
     given = np.zeros((5, 2, 4))
-    return tenon.nn.functional.ctc_loss(given, np.array(targets), inputs, np.array(lengths), **settings)
+    lengths = lengths if isinstance(lengths, tenon.Tensor) else np.array(lengths)
+    return tenon.nn.functional.ctc_loss(given, np.array(targets), inputs, lengths, **settings)
+
+
+def test_lengths_of_sequences_may_be_tensors_of_a_traced_function() -> None:
+    loss = tenon.trace(lambda inputs: read_as(inputs, tenon.tensor([3, 2])))
+    for inputs in ((5, 4), (3, 5)):
+        assert loss(tenon.tensor(inputs)).item() == pytest.approx(float(read_as(inputs, (3, 2))))
 
 
 def test_errors_say_what_is_needed() -> None:
@@ -391,6 +398,8 @@ def test_what_is_made_is_a_tensor_where_a_device_is_the_default() -> None:
     try:
         for name, make in MADE.items():
             assert type(make(tenon)) is tenon.Tensor, name
+        mask = tenon.nn.Transformer.generate_square_subsequent_mask(3, dtype="f64")
+        assert (type(mask), mask.dtype, mask.isinf().tolist()[1]) == (tenon.Tensor, np.float64, [False, False, True])
         hidden = tenon.zeros(3).requires_grad_()
         ((hidden + tenon.arange(3).unsqueeze(0)) ** 2).sum().backward()
         assert hidden.grad.tolist() == [0.0, 2.0, 4.0]

@@ -387,6 +387,15 @@ def test_functions_that_draw_or_change() -> None:
     close([mean, variance], theirs)
 
 
+def test_einsum_of_a_list() -> None:
+    x, y = tenon.tensor(np.ones((2, 3)), requires_grad=True), tenon.tensor(np.ones((3, 4)))
+    for call in (tenon.einsum, tenon.trace(lambda equation, given: tenon.einsum(equation, given))):
+        assert call("ij,jk->ik", [x, y]).shape == (2, 4)
+    tenon.einsum("ij,jk->", (x, y)).backward()
+    np.testing.assert_array_equal(x.grad, np.full((2, 3), 4.0))
+    assert tenon.einsum("ij->j", [[1.0, 2.0], [3.0, 4.0]]).tolist() == [4.0, 6.0]  # one matrix
+
+
 def test_random_tensors() -> None:
     def draw() -> list[Any]:
         tenon.manual_seed(3)
@@ -558,8 +567,27 @@ def test_sequences_of_several_lengths() -> None:
     close(rnn.unpad_sequence(padded, [2, 4, 1], batch_first=True), rows)
     with pytest.raises(ValueError, match="lengths grow"):
         rnn.pack_padded_sequence(padded, [2, 4, 1], batch_first=True)
-    with pytest.raises(TypeError, match="GRU: a PackedSequence"):
-        nn.GRU(2, 3)(packed)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_recurrent_layers_of_packed_sequences(kind: str) -> None:
+    """Each direction begins at an end of its own, and the last states are those at the ends."""
+    theirs = getattr(torch.nn, kind)(2, 3, num_layers=2, bidirectional=True).double()
+    own = getattr(nn, kind)(2, 3, num_layers=2, bidirectional=True).double()
+    own.load_state_dict(theirs.state_dict())
+    rows, start = [np.random.default_rng(n).normal(size=(n, 2)) for n in (2, 4, 1, 4)], np.ones((4, 4, 3))
+    for order, is_sorted in (([0, 1, 2, 3], False), ([1, 3, 0, 2], True)):
+        found: list[list[Any]] = []
+        for lib, model in ((torch, theirs), (tenon, own)):
+            given = [lib.tensor(rows[place], requires_grad=True) for place in order]
+            state = lib.tensor(start * 0.1)
+            packed = lib.nn.utils.rnn.pack_sequence(given, enforce_sorted=is_sorted)
+            made, ended = model(packed, (state, 2 * state) if kind == "LSTM" else state)
+            made, lengths = lib.nn.utils.rnn.pad_packed_sequence(made)
+            ended = [*ended] if kind == "LSTM" else [ended]
+            (made.sin().sum() + sum((part * part).sum() for part in ended)).backward()
+            found.append([made, lengths, *ended, *[row.grad for row in given], model.weight_hh_l0_reverse.grad])
+        close(found[1], found[0])
 
 
 def test_data_sets() -> None:

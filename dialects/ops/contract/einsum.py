@@ -26,14 +26,13 @@ Factor = tuple[Any, str]
 
 
 @tensor_function
-@one_program("equation", "optimize")
 def einsum(equation: str, *operands: Any, optimize: str | Sequence[Sequence[int]] = "auto") -> Any:
     """Sums of products in Einstein notation, as NumPy's: `einsum("bij,bjk->bik", x, y)`.
 
     Letters that are missing behind the arrow are summed over; without an arrow, those that occur once remain, in
     alphabetical order. `...` stands for any number of dimensions, which are aligned at the last one. A letter that
     occurs twice in one operand takes its diagonal. Dimensions of one letter are equal or 1, which broadcasts. Raises
-    `ValueError` for an equation or an `optimize` that does not fit the operands.
+    `ValueError` for an equation or an `optimize` that does not fit the operands. These may also be in one list.
 
     Three operands and more are multiplied two at a time, in the order in which opt_einsum counts the fewest products:
     `optimize` is how it looks for one, "auto" (all orders of few operands), "optimal" (all orders), "dp" (all that
@@ -46,10 +45,17 @@ def einsum(equation: str, *operands: Any, optimize: str | Sequence[Sequence[int]
     >>> tenon.einsum("ij,kj->ik", x, x)
     >>> tenon.einsum("ij,jk,k->i", x, x, np.ones(2), optimize=[(1, 2), (0, 1)])
     """
+    if len(operands) == 1 and isinstance(operands[0], list | tuple) and "," in equation:
+        operands = tuple(operands[0])  # PyTorch's form
+    return _einsum(equation, *operands, optimize=optimize)
+
+
+@one_program("equation", "optimize")
+def _einsum(equation: str, *operands: Any, optimize: str | Sequence[Sequence[int]]) -> Any:
     common = promote([own_element(x, "einsum") for x in operands]) if operands else f32
     if len(operands) > 2 and common != compute_type(common):
         wide = [ops.cast(x, dtype=compute_type(common)) for x in operands]
-        return ops.cast(einsum(equation, *wide, optimize=optimize), dtype=common)
+        return ops.cast(_einsum(equation, *wide, optimize=optimize), dtype=common)
     shapes = [tuple(x.shape) if isinstance(x, Value) else np.shape(x) for x in operands]
     terms, output = _parsed(equation, [len(shape) for shape in shapes])
     sizes = _sizes(terms, shapes)

@@ -61,10 +61,15 @@ def pack_padded_sequence(
         raise ValueError("pack_padded_sequence: lengths grow; sort the sequences, or set enforce_sorted=False")
     ranked = sizes if order is None else sizes[order]
     counts = np.array([int((ranked > step).sum()) for step in range(int(ranked[0]))], np.int64)
+    return packed_as(PackedSequence(None, counts, order, None if order is None else np.argsort(order)), rows)
+
+
+def packed_as(like: PackedSequence, rows: Any) -> PackedSequence:
+    """Padded sequences (batch, longest, ...) packed as others of the same lengths are."""
+    counts = np.asarray(like.batch_sizes)
     places = np.concatenate([np.arange(count) for count in counts])
-    rows_of = places if order is None else order[places]
-    steps = np.repeat(np.arange(len(counts)), counts)
-    return PackedSequence(rows[rows_of, steps], counts, order, None if order is None else np.argsort(order))
+    rows_of = places if like.sorted_indices is None else np.asarray(like.sorted_indices)[places]
+    return like._replace(data=rows[rows_of, np.repeat(np.arange(len(counts)), counts)])
 
 
 def pad_packed_sequence(
