@@ -57,10 +57,14 @@ def region_of(
 ) -> tuple[Block, list[Value], Structure]:
     """A block that computes `function(*build(arguments), **keywords)`; what it gives, before it is ended."""
     block = Block(arg_types=types)
-    with inserting(tracing_inside(block)):
-        outputs, structure = trees(
-            call_user(function, *build([Value(a) for a in block.args]), **keywords), name_of(function)
-        )
+    try:
+        with inserting(tracing_inside(block)):
+            outputs, structure = trees(
+                call_user(function, *build([Value(a) for a in block.args]), **keywords), name_of(function)
+            )
+    except BaseException:
+        block.drop_all_references()  # what is around it is not read by what is no part of anything
+        raise
     return block, outputs, structure
 
 

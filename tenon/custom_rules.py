@@ -141,15 +141,19 @@ class CustomRule:
             args = arguments(own)
             return tuple(self._checked(pull(args, cotangents), args, own))
 
-        gradient = None
+        gradient = failure = None
         if _TRACING.rules.count(self) < ORDERS:
             _TRACING.rules.append(self)
             try:
                 gradient, found, _ = region_of(pulled, [*types, *seeds], lambda values: values)
+                end_region(gradient, found)
+            except Exception as error:  # which is one where a gradient is asked for
+                failure = error
             finally:
                 _TRACING.rules.pop()
-            end_region(gradient, found)
         op = emit(WithGradientOp.of([v.ssa for v in inputs], body, gradient, [v.type for v in outputs]))
+        if failure is not None:
+            op.refuse(self.name, failure)
         return unflatten(tree, [Value(result) for result in op.results])
 
     def _checked(self, found: Any, args: tuple[Any, ...], own: Sequence[Value]) -> list[Value]:
@@ -224,7 +228,8 @@ class CustomVjp(CustomRule):
         """Have `fwd(*args)` give the value and what `bwd` needs, and `bwd(what it needs, cotangent)` a tuple of the
         gradients of the arguments, `None` for zeros. `bwd` is given the arguments of `nondiff_argnums` first.
 
-        Both are traced. A cotangent is `None` where the value is no float.
+        Both are traced whenever the function is; what they raise is an error where a gradient is asked for. A cotangent
+        is `None` where the value is no float.
         """
         if symbolic_zeros:
             raise ValueError("defvjp: cotangents that are zero are arrays of zeros; leave symbolic_zeros out")

@@ -114,7 +114,7 @@ def batch_with_gradient(batching: BatchedValues, op: WithGradientOp) -> None:
     if op.gradient is not None and gradient is not None:
         with batching.inserting(gradient):
             _end(_region(batching, op.gradient, gradient.args, float_values(list(arguments))))
-    new = WithGradientOp.of([v.ssa for v in inputs], body, gradient, types)
+    new = WithGradientOp.of([v.ssa for v in inputs], body, gradient, types, op.refused)
     batching.set(op.results, [Value(r) for r in emit(new).results])
 
 

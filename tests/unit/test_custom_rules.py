@@ -9,8 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import PassFailedException
 
 import tenon
+from tenon.passes.transform.differentiate import DifferentiatePass
+from tenon.runtime.lower import new_context
 
 X = np.random.default_rng(0).standard_normal(5)
 
@@ -250,6 +254,22 @@ def ruled(backward: Any, function: Any = lambda x, y: x * y) -> Any:
 def test_what_is_refused(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_rule_that_fails_is_an_error_where_a_gradient_is_asked_for() -> None:
+    def refusing(_: Any, g: Any) -> Any:
+        raise NotImplementedError("no gradient here")
+
+    lacking = tenon.custom_vjp(lambda x, y: x * y)
+    lacking.defvjp(lambda x, y: (x * y, None), refusing)
+    np.testing.assert_array_equal(tenon.jit(lambda x: lacking(x, x + 1) * 2)(X), X * (X + 1) * 2)
+    np.testing.assert_array_equal(tenon.grad(lambda x: (lacking(X, X) + x).sum())(X), np.ones_like(X))
+    with pytest.raises(NotImplementedError, match="no gradient here"):
+        tenon.grad(lambda x: lacking(x, x).sum())(X)
+    mapped = tenon.jit(tenon.vmap(lacking))
+    module = Parser(new_context(), str(mapped.trace(X, X))).parse_module()
+    with pytest.raises(PassFailedException, match="<lambda>: its rule failed: NotImplementedError: no gradient here"):
+        DifferentiatePass().apply(new_context(), module)
 
 
 def ruled_around(outer: Any) -> Any:

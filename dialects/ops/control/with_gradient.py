@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_region_def, region_def, traits_def, var_operand_def, var_result_def
 from xdsl.parser import Parser
@@ -44,7 +44,7 @@ from tenon.dialects.types.types import element_of, is_float
 class WithGradientOp(ControlFlowOp):
     """The values of `body`, whose arguments are `inputs`; their gradient is that of `gradient` and not of what is in
     the body. It takes the inputs and the cotangents of those results that are floats, and gives the gradients of those
-    inputs that are floats. Without one there is no gradient.
+    inputs that are floats. Without one there is no gradient; the attribute `refused` says why, where its rule failed.
     """
 
     HAS_FUNCTION: ClassVar[bool] = False
@@ -57,10 +57,29 @@ class WithGradientOp(ControlFlowOp):
 
     @classmethod
     def of(
-        cls, inputs: Sequence[SSAValue], body: Block, gradient: Block | None, types: Sequence[Attribute]
+        cls,
+        inputs: Sequence[SSAValue],
+        body: Block,
+        gradient: Block | None,
+        types: Sequence[Attribute],
+        refused: StringAttr | None = None,
     ) -> WithGradientOp:
         regions = [Region(body)] if gradient is None else [Region(body), Region(gradient)]
-        return cls.create(operands=inputs, result_types=types, regions=regions)
+        attributes = {} if refused is None else {"refused": refused}
+        return cls.create(operands=inputs, result_types=types, regions=regions, attributes=attributes)
+
+    def refuse(self, function: str, error: Exception) -> None:
+        """Let whoever asks for the gradient meet `error`, with which the rule of `function` failed; of copies of this
+        op, and in text, its first line is known."""
+        vars(self)["error"] = error
+        line = f"{type(error).__name__}: {error}".partition("\n")[0]
+        self.attributes["refused"] = StringAttr(f"{function}: its rule failed: {line}")
+
+    @property
+    def refused(self) -> StringAttr | None:
+        """Why there is no gradient, where the rule for it failed."""
+        said = self.attributes.get("refused")
+        return said if isinstance(said, StringAttr) else None
 
     def print(self, printer: Printer) -> None:
         print_values(printer, "inputs", self.inputs)
@@ -100,6 +119,10 @@ class WithGradientOp(ControlFlowOp):
         return [v for v in self.reads_around() if any(self.body.is_ancestor(use.operation) for use in v.uses)]
 
     def pull_back(self, cotangents: list[Value | None], gradients: Gradients) -> Contributions:
+        if "error" in vars(self):
+            raise vars(self)["error"]
+        if self.gradient is None and self.refused is not None:
+            raise GradientError(f"{self.refused.data}{at_line(self)}")
         if self.gradient is None:
             raise GradientError(f"{self.name}: this far, gradients of gradients have no rule{at_line(self)}")
         floats = float_values(list(self.results))
