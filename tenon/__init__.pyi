@@ -420,12 +420,18 @@ def conv_transpose3d(x: _Any, weight: _Any, bias: _Any = ..., stride: _b.int | _
     plus `bias` (f,): see `conv_transpose`."""
 def convolution(x: _Any, weight: _Any, stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, out: _Any = ...) -> _Any:
     """Windows of `x` (n, groups, c, ...image) times `weight` (groups, f, c, ...window), added up within each window."""
+def convolve(x: _Any = ..., weight: _Any = ..., mode: _b.str = ..., *, a: _Any = ..., v: _Any = ...) -> _Any:
+    """The convolution of two vectors of n and m elements: n + m - 1 sums of products of elements whose indices have one
+    sum; of them the max(n, m) in the middle ("same"), or those in which all of one vector takes part ("valid")."""
 def copy(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` itself, as a value of its own: differentiating with respect to it leaves other uses of `x` alone."""
 def copysign(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The magnitude of `x` with the sign of `y`, of zeros, too. The gradient at 0 is 0, and none goes to `y`."""
 def corrcoef(x: _Any) -> _Any:
     """The correlations (m, m) of the rows of `x` (m, n): their covariances over the roots of both variances."""
+def correlate(x: _Any = ..., weight: _Any = ..., mode: _b.str = ..., *, a: _Any = ..., v: _Any = ...) -> _Any:
+    """The sums of products of `weight` with the elements of `x` below it as it slides along: the convolution with
+    `weight` in reverse order."""
 def cos(x: _Any, *, out: _Any = ...) -> _Any:
     """The cosine of `x` (in radians)."""
 def cosh(x: _Any, *, out: _Any = ...) -> _Any:
@@ -455,6 +461,8 @@ def cumprod(x: _Any, axis: _b.int = ..., exclusive: _b.bool = ..., reverse: _b.b
 def cumsum(x: _Any, axis: _b.int = ..., exclusive: _b.bool = ..., reverse: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
     """The sums of the elements of `x` up to each place along `axis`. Integers keep their dtype and wrap; truth values
     are counted as i64. NumPy flattens by default; here `axis` is 0."""
+def cumulative_trapezoid(y: _Any, x: _Any = ..., *, dx: _b.float = ..., axis: _b.int = ..., dim: _Any = ...) -> _Any:
+    """The areas below `y` along `axis` up to each point but the first, by trapezoids, as `trapezoid` has them."""
 def deform_conv(x: _Any, weight: _Any, offset: _Any, mask: _Any = ..., bias: _Any = ..., stride: _b.int | _Sequence[_b.int] = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., groups: _b.int = ..., offset_groups: _b.int = ..., *, out: _Any = ...) -> _Any:
     """The convolution of images `x` (n, c, *image), each element of a window moved by `offset`, with `weight`."""
 def deg2rad(x: _Any, *, out: _Any = ...) -> _Any:
@@ -483,6 +491,9 @@ def diff(x: _Any, n: _b.int = ..., axis: _b.int = ..., *, prepend: _Any = ..., a
     """The differences of neighbours along `axis`, `n` times; `prepend` and `append` are put before and behind `x`."""
 def digamma(x: _Any, *, out: _Any = ...) -> _Any:
     """The derivative of log Gamma at `x`; -inf at 0.0, inf at -0.0, NaN at negative whole numbers and -inf."""
+def digitize(x: _Any, bins: _Any, right: _b.bool = ...) -> _Any:
+    """Between which of `bins`, which rise, or fall if they are known, each element lies: the number of those not above
+    it, or, with `right`, below it; of bins that fall, of those above it."""
 def dilate(x: _Any, steps: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
     """`x` with `steps[i]` - 1 zeros between neighbours along each axis i, so that those are `steps[i]` apart."""
 def dist(x: _Any, y: _Any = ..., p: _b.float = ..., *, other: _Any = ...) -> _Any:
@@ -503,6 +514,8 @@ def dynamic_slice(x: _Any, starts: _Any, sizes: _b.int | _Sequence[_b.int], *, o
     """The slice of `x`, of the given `sizes`, that begins at `starts` (rank,)."""
 def dynamic_update_slice(x: _Any, update: _Any, starts: _Any, *, out: _Any = ...) -> _Any:
     """`x` with `update` in the place of the slice that begins at `starts` (rank,) and has its shape."""
+def ediff1d(x: _Any, to_end: _Any = ..., to_begin: _Any = ...) -> _Any:
+    """The differences of neighbours among all elements of `x` in a row, behind `to_begin` and before `to_end`."""
 def eigh(x: _Any, *, out: _Any = ...) -> _Any:
     """The eigenvalues (..., n) of the symmetric matrices `x` (..., n, n), in ascending order, and as columns (..., n,
     n) eigenvectors of length 1. Of other matrices the symmetric part counts."""
@@ -611,6 +624,10 @@ def global_max_pool(x: _Any, *, out: _Any = ...) -> _Any:
     """The largest element of each channel of `x` (n, c, ...image), as (n, c, 1, ...); NaN if there is any."""
 def glu(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """The first half of `x` along `axis` times the logistic function of the second."""
+def gradient(x: _Any, *distances: _Any, axis: _Any = ..., edge_order: _b.int = ..., spacing: _Any = ..., dim: _Any = ...) -> _Any:
+    """The slopes of `x` along each axis, or those of `axis`, by differences of neighbours, exact for parabolas; at the
+    ends of order `edge_order`, 1 or 2. Neighbours are 1 apart, or as `distances` say (in PyTorch `spacing`): one
+    number for all axes, or for each axis a number, or a vector of where the elements are."""
 def greater(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` is above `y`; false for NaN, and True is above False."""
 def greater_equal(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
@@ -644,6 +661,10 @@ def hinge_loss(x: _Any, target: _Any, reduction: _Literal['mean', 'sum', 'none']
 def histc(x: _Any, bins: _b.int = ..., min: _b.float = ..., max: _b.float = ...) -> _Any:
     """How many elements of `x` lie in each of `bins` equal parts of [min, max], in the dtype of `x`, or i64 if that is
     an integer; others do not count. Where both are the same, the least and the greatest element are meant."""
+def histogram(x: _Any = ..., bins: _Any = ..., range: _Any = ..., weights: _Any = ..., density: _b.bool = ..., *, a: _Any = ..., weight: _Any = ...) -> _Any:
+    """How many elements of `x` lie between neighbouring edges (i64), or the sums of their `weights`, and the edges: a
+    vector `bins`, or those of so many equal parts of `range`, of all elements without it. The last part has both of its
+    edges. With `density`, over the widths and the sum of all: an integral of 1."""
 def hstack(tensors: _Any) -> _Any:
     """Tensors beside each other: along their second axis, vectors along their only one."""
 def huber_loss(x: _Any, target: _Any, delta: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
@@ -933,6 +954,8 @@ def poisson_nll_loss(x: _Any, target: _Any, log_input: _b.bool = ..., full: _b.b
     """exp(`x`) - `target` `x`, the negative log likelihood of a Poisson variable whose rate has the logarithm `x`."""
 def polygamma(x: _Any, order: _b.int = ..., *, n: _Any = ..., out: _Any = ...) -> _Any:
     """The derivative of order `order` (1 to 20) of digamma at `x`."""
+def polyval(p: _Any, x: _Any) -> _Any:
+    """The polynomial with the coefficients `p`, a vector, the highest power first, at `x`."""
 def population_count(x: _Any, *, out: _Any = ...) -> _Any:
     """How many bits of `x` are set, in the dtype of `x`. A negative number has those of its two's complement."""
 def pow(x: _Any, y: _Any = ..., *, other: _Any = ..., exponent: _Any = ..., out: _Any = ...) -> _Any:

@@ -191,12 +191,18 @@ class Methods:
         plus `bias` (f,): see `conv_transpose`."""
     def convolution(self, weight: _Any, stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ...) -> _Self:
         """Windows of `x` (n, groups, c, ...image) times `weight` (groups, f, c, ...window), added up within each window."""
+    def convolve(self, weight: _Any = ..., mode: _b.str = ..., *, a: _Any = ..., v: _Any = ...) -> _Any:
+        """The convolution of two vectors of n and m elements: n + m - 1 sums of products of elements whose indices have one
+        sum; of them the max(n, m) in the middle ("same"), or those in which all of one vector takes part ("valid")."""
     def copy(self) -> _Self:
         """`x` itself, as a value of its own: differentiating with respect to it leaves other uses of `x` alone."""
     def copysign(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
         """The magnitude of `x` with the sign of `y`, of zeros, too. The gradient at 0 is 0, and none goes to `y`."""
     def corrcoef(self) -> _Any:
         """The correlations (m, m) of the rows of `x` (m, n): their covariances over the roots of both variances."""
+    def correlate(self, weight: _Any = ..., mode: _b.str = ..., *, a: _Any = ..., v: _Any = ...) -> _Any:
+        """The sums of products of `weight` with the elements of `x` below it as it slides along: the convolution with
+        `weight` in reverse order."""
     def cos(self) -> _Self:
         """The cosine of `x` (in radians)."""
     def cosh(self) -> _Self:
@@ -252,6 +258,9 @@ class Methods:
         """The differences of neighbours along `axis`, `n` times; `prepend` and `append` are put before and behind `x`."""
     def digamma(self) -> _Self:
         """The derivative of log Gamma at `x`; -inf at 0.0, inf at -0.0, NaN at negative whole numbers and -inf."""
+    def digitize(self, bins: _Any, right: _b.bool = ...) -> _Any:
+        """Between which of `bins`, which rise, or fall if they are known, each element lies: the number of those not above
+        it, or, with `right`, below it; of bins that fall, of those above it."""
     def dilate(self, steps: _b.int | _Sequence[_b.int]) -> _Self:
         """`x` with `steps[i]` - 1 zeros between neighbours along each axis i, so that those are `steps[i]` apart."""
     def dist(self, y: _Any = ..., p: _b.float = ..., *, other: _Any = ...) -> _Any:
@@ -270,6 +279,8 @@ class Methods:
         """The slice of `x`, of the given `sizes`, that begins at `starts` (rank,)."""
     def dynamic_update_slice(self, update: _Any, starts: _Any) -> _Self:
         """`x` with `update` in the place of the slice that begins at `starts` (rank,) and has its shape."""
+    def ediff1d(self, to_end: _Any = ..., to_begin: _Any = ...) -> _Any:
+        """The differences of neighbours among all elements of `x` in a row, behind `to_begin` and before `to_end`."""
     def eigh(self) -> _Any:
         """The eigenvalues (..., n) of the symmetric matrices `x` (..., n, n), in ascending order, and as columns (..., n,
         n) eigenvectors of length 1. Of other matrices the symmetric part counts."""
@@ -363,6 +374,10 @@ class Methods:
         """The largest element of each channel of `x` (n, c, ...image), as (n, c, 1, ...); NaN if there is any."""
     def glu(self, axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ...) -> _Self:
         """The first half of `x` along `axis` times the logistic function of the second."""
+    def gradient(self, *distances: _Any, axis: _Any = ..., edge_order: _b.int = ..., spacing: _Any = ..., dim: _Any = ...) -> _Any:
+        """The slopes of `x` along each axis, or those of `axis`, by differences of neighbours, exact for parabolas; at the
+        ends of order `edge_order`, 1 or 2. Neighbours are 1 apart, or as `distances` say (in PyTorch `spacing`): one
+        number for all axes, or for each axis a number, or a vector of where the elements are."""
     def greater(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
         """Whether `x` is above `y`; false for NaN, and True is above False."""
     def greater_equal(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
@@ -396,6 +411,10 @@ class Methods:
     def histc(self, bins: _b.int = ..., min: _b.float = ..., max: _b.float = ...) -> _Any:
         """How many elements of `x` lie in each of `bins` equal parts of [min, max], in the dtype of `x`, or i64 if that is
         an integer; others do not count. Where both are the same, the least and the greatest element are meant."""
+    def histogram(self, bins: _Any = ..., range: _Any = ..., weights: _Any = ..., density: _b.bool = ..., *, a: _Any = ..., weight: _Any = ...) -> _Any:
+        """How many elements of `x` lie between neighbouring edges (i64), or the sums of their `weights`, and the edges: a
+        vector `bins`, or those of so many equal parts of `range`, of all elements without it. The last part has both of its
+        edges. With `density`, over the widths and the sum of all: an integral of 1."""
     def huber_loss(self, target: _Any, delta: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ...) -> _Self:
         """`d`^2 / 2 for a difference `d` of `x` and `target` up to `delta`, `delta` (|d| - `delta` / 2) above."""
     def hypot(self, y: _Any = ..., *, other: _Any = ...) -> _Self:

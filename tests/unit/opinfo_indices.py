@@ -160,12 +160,18 @@ def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> A
     return tenon.index_put(x, indices, values, accumulate)
 
 
+def _slopes(x: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> Any:
+    found = tenon.gradient(x, spacing=spacing, axis=dim, edge_order=edge_order)
+    return found if isinstance(found, tuple) else (found,)
+
+
 def _over(x: Any, source: Any, dim: int, index: slice) -> Any:
     """`x` with `source` at a slice along `dim`."""
     places = np.arange(x.shape[dim])[index]
     return _at_rows(x, dim, places, source)
 
 
+plain("cumulative_trapezoid")
 plain("cartesian_prod", "combinations", "diagonal_scatter", "select_scatter")
 TABLE.update(
     {
@@ -191,6 +197,7 @@ TABLE.update(
         "index_reduce.amin": lambda x, dim, index, source, reduce, **rest: _reduced_at(
             x, dim, index, source, reduce, rest
         ),
+        "gradient": _slopes,
         "index_put": _index_put,
         "put": _put,
         "slice_scatter": lambda x, source, dim=0, start=None, end=None, step=1: _over(

@@ -43,6 +43,7 @@ LEFT_OUT = {
     "cov": {"fweights", "aweights"},
     "diag_embed": {"diagonal"},  # likewise
     "divide": {"rounding_mode"},
+    "histogram": {"min", "max"},  # `range`, where it is called
     "isin": {"assume_unique"},
     "multinomial": {"input"},
     "prelu": {"weight"},
