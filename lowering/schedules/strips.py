@@ -9,7 +9,8 @@ tile as long as `MOST_ROWS` and what a quarter of the cache holds of intermediat
 strips as long as a tile of columns is wide, or a half or a quarter of that: where they end whole tiles of columns do,
 so that fewer are computed that no row sees. Where other statements stream operands that outgrow the cache (the moments
 of an optimizer), a strip is as wide as can be, up to `MOST_COLUMNS`, so that these are read in long pieces. So are
-strips of windows that overlap, a tile's rows of an image at a time.
+strips of windows that overlap, a tile's rows of an image at a time, and those that are added up over with lanes along
+them.
 
 Statements that have no lanes within a strip, as they compute a number per row or columns of it, have a row in each
 (`row_values`).
@@ -32,7 +33,7 @@ from tenon.dialects.types.size import estimate
 from tenon.lowering.kernels.intermediates import intermediate_bytes
 from tenon.lowering.kernels.masked_columns import columns_of, masks
 from tenon.lowering.kernels.shared_loops import SharedLoop, has_windows, is_accumulated, is_contraction
-from tenon.lowering.kernels.statement import Kernel, Statement
+from tenon.lowering.kernels.statement import Kernel, LoopKind, Statement
 from tenon.lowering.schedules.packing import widens_rows, with_next_rows, with_panels
 from tenon.lowering.schedules.rest import with_rest
 from tenon.lowering.schedules.row_values import across_rows
@@ -105,13 +106,41 @@ def decide_strips(
         elif loop in vectors and any(s is not None and s.taps is not None for s in chosen):
             # Rows of an image as a whole, if they stay near: only their ends are at an edge.
             lengths[position] = _longest(kernel, shared, lengths, position, machine.l1 // 2, MOST_COLUMNS)
-    for rows, number, band in masks(statements, shared):
+    for position in _combined_along(statements, chosen, shared):
+        lengths[position] = _longest_sum(kernel, shared, lengths, position, machine)
+    _end_where_tiles_do(kernel, shared, chosen, lengths, vectors)
+    return chosen, lengths
+
+
+def _end_where_tiles_do(
+    kernel: Kernel,
+    shared: Sequence[SharedLoop],
+    chosen: Sequence[Schedule | None],
+    lengths: list[int],
+    vectors: Sequence[SharedLoop],
+) -> None:
+    """Shorten strips of rows that a band masks to a tile of columns, or a part of one."""
+    for rows, number, band in masks(kernel.statements, shared):
         columns = columns_of(kernel, rows, number, band.column) or {}
         tile = max([tile_along(chosen[position], loop) for position, loop in columns.items()], default=1)
         position = shared.index(rows)
         if rows not in vectors and tile > 1:
             lengths[position] = _part_of_tile(lengths[position], tile)
-    return chosen, lengths
+
+
+def _combined_along(
+    statements: Sequence[Statement], schedules: Sequence[Schedule | None], shared: Sequence[SharedLoop]
+) -> list[int]:
+    """The positions of the shared loops, innermost first, that a statement adds up over with lanes along one of them:
+    these are combined, and added to what is in memory, once for each strip."""
+    found: set[int] = set()
+    for number, (statement, schedule) in enumerate(zip(statements, schedules, strict=True)):
+        added = [
+            position for position, loop in enumerate(shared) if statement.kinds[loop[number]] is LoopKind.REDUCTION
+        ]
+        if schedule is not None and any(shared[position][number] == schedule.vector for position in added):
+            found.update(added)
+    return sorted(found, reverse=True)
 
 
 def _contraction_tile(statement: Statement, cut: Sequence[int], machine: Machine, streamed: int) -> Schedule | None:
@@ -183,6 +212,15 @@ def _longest(
     most = next(filter(fits, reversed(range(unit, limit + 1, unit))), unit)
     parts = -(-extent // most)
     return min(-(-extent // (parts * unit)) * unit, most) if parts else unit
+
+
+def _longest_sum(
+    kernel: Kernel, shared: Sequence[SharedLoop], lengths: Sequence[int], position: int, machine: Machine
+) -> int:
+    """The same where what the iterations of a strip pass on, as numbers of 4 bytes, takes a quarter of the nearest
+    cache."""
+    limit = machine.l1 // 16 // prod([*lengths[:position], *lengths[position + 1 :]])
+    return _longest(kernel, shared, lengths, position, machine.l2 // 4, max(limit, lengths[position]))
 
 
 def tile_along(schedule: Schedule | None, loop: int) -> int:

@@ -949,3 +949,45 @@ func.func private @windows_of_few_channels(%x: memref<64x29x29xf32>, %w: memref<
 }
 // CHECK-LABEL: @windows_of_few_channels
 // CHECK: schedule = {vector = 2 : i64, width = 16 : i64, unroll = 2 : i64, jam = 1 : i64, jam_count = 14 : i64}
+
+// -----
+
+// Lanes of sums are combined, and added to what is in memory, once for whole images of a channel, of as many as stay near.
+func.func private @lanes_that_are_combined(%g: memref<8x32x28x28xf32>, %x: memref<8x32x30x30xf32>, %o: memref<8x32x28x28xf32>, %s: memref<32x3x3xf32>) attributes {kernel, num_outputs = 2 : i64} {
+  linalg.generic {indexing_maps = [affine_map<(n, c, i, j) -> (n, c, i, j)>, affine_map<(n, c, i, j) -> (n, c, i, j)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%g : memref<8x32x28x28xf32>) outs(%o : memref<8x32x28x28xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.negf %a : f32
+    linalg.yield %r : f32
+  }
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%s : memref<32x3x3xf32>)
+  linalg.generic {indexing_maps = [affine_map<(n, c, i, j, h, w) -> (n, c, i, j)>, affine_map<(n, c, i, j, h, w) -> (n, c, i + h, j + w)>, affine_map<(n, c, i, j, h, w) -> (c, h, w)>], iterator_types = ["reduction", "parallel", "reduction", "reduction", "parallel", "parallel"]} ins(%o, %x : memref<8x32x28x28xf32>, memref<8x32x30x30xf32>) outs(%s : memref<32x3x3xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK: @lanes_that_are_combined{{.*}} strips = array<i64: 1, 2, 28, 32>
+
+// -----
+
+// Sums along narrow images have lanes along what is kept; what is added up then comes from vectors, too.
+func.func private @images_narrower_than_vectors(%g: memref<8x32x7x7xf32>, %x: memref<8x32x11x11xf32>, %o: memref<8x32x7x7xf32>, %s: memref<32x5x5xf32>) attributes {kernel, num_outputs = 2 : i64} {
+  linalg.generic {indexing_maps = [affine_map<(n, c, i, j) -> (n, c, i, j)>, affine_map<(n, c, i, j) -> (n, c, i, j)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%g : memref<8x32x7x7xf32>) outs(%o : memref<8x32x7x7xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.negf %a : f32
+    linalg.yield %r : f32
+  }
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%s : memref<32x5x5xf32>)
+  linalg.generic {indexing_maps = [affine_map<(n, c, i, j, h, w) -> (n, c, i, j)>, affine_map<(n, c, i, j, h, w) -> (n, c, i + h, j + w)>, affine_map<(n, c, i, j, h, w) -> (c, h, w)>], iterator_types = ["reduction", "parallel", "reduction", "reduction", "parallel", "parallel"]} ins(%o, %x : memref<8x32x7x7xf32>, memref<8x32x11x11xf32>) outs(%s : memref<32x5x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK: @images_narrower_than_vectors{{.*}} strips = array<i64: 1, 8, 7, 7>
