@@ -101,6 +101,7 @@ _WHERE: dict[str, str] = {
         (
             *("isin", "unique", "unique_all", "unique_consecutive"),
             *("unique_counts", "unique_inverse", "unique_values"),
+            *("intersect1d", "setdiff1d", "setxor1d", "union1d"),
         ),
         "tenon.arrays.sets",
     ),

@@ -78,6 +78,7 @@ from tenon.arrays.dtypes import int16 as int16
 from tenon.arrays.dtypes import int32 as int32
 from tenon.arrays.dtypes import int64 as int64
 from tenon.arrays.dtypes import int8 as int8
+from tenon.arrays.sets import intersect1d as intersect1d
 from tenon.eager.modes import is_grad_enabled as is_grad_enabled
 from tenon.drawing import is_tensor as is_tensor
 from tenon.arrays.dtypes import isdtype as isdtype
@@ -123,7 +124,9 @@ from tenon.runtime.cpu.threads import set_flush_denormal as set_flush_denormal
 from tenon.eager.modes import set_grad_enabled as set_grad_enabled
 from tenon.runtime.cpu.threads import set_num_threads as set_num_threads
 from tenon.seeds import set_rng_state as set_rng_state
+from tenon.arrays.sets import setdiff1d as setdiff1d
 from tenon.dialects.definition.settings import setting as setting
+from tenon.arrays.sets import setxor1d as setxor1d
 from tenon.dialects.types.types import shape_of as shape_of
 from tenon.arrays.dtypes import short as short
 from tenon.arrays.rearranging import signbit as signbit
@@ -139,6 +142,7 @@ from tenon.arrays.dtypes import uint16 as uint16
 from tenon.arrays.dtypes import uint32 as uint32
 from tenon.arrays.dtypes import uint64 as uint64
 from tenon.arrays.dtypes import uint8 as uint8
+from tenon.arrays.sets import union1d as union1d
 from tenon.arrays.sets import unique as unique
 from tenon.arrays.sets import unique_all as unique_all
 from tenon.arrays.sets import unique_consecutive as unique_consecutive
@@ -218,6 +222,8 @@ def adaptive_max_pool(x: _Any, output_size: _b.int | _Sequence[_b.int], *, out: 
     """The largest element of each of `output_size` windows that cover the last dimensions of `x` (..., *image)."""
 def add(x: _Any, y: _Any = ..., *, other: _Any = ..., alpha: _Any = ..., out: _Any = ...) -> _Any:
     """The sum of `x` and `y`. Integers wrap."""
+def addbmm(x: _Any, batch1: _Any, batch2: _Any, *, beta: _b.float = ..., alpha: _b.float = ...) -> _Any:
+    """`beta` times `x`, which is broadcast, and `alpha` times the sum of the products (b, m, n) of matrices."""
 def addcdiv(x: _Any, tensor1: _Any, tensor2: _Any, *, value: _b.float = ...) -> _Any:
     """x + value * tensor1 / tensor2."""
 def addcmul(x: _Any, tensor1: _Any, tensor2: _Any, *, value: _b.float = ...) -> _Any:
@@ -226,6 +232,8 @@ def addmm(x: _Any, mat1: _Any, mat2: _Any, *, beta: _b.float = ..., alpha: _b.fl
     """`beta` times `x`, which is broadcast, and `alpha` times the product (m, n) of two matrices."""
 def addmv(x: _Any, mat: _Any, vec: _Any, *, beta: _b.float = ..., alpha: _b.float = ...) -> _Any:
     """`beta` times `x`, which is broadcast, and `alpha` times the product of a matrix and a vector."""
+def addr(x: _Any, vec1: _Any, vec2: _Any, *, beta: _b.float = ..., alpha: _b.float = ...) -> _Any:
+    """`beta` times `x`, which is broadcast, and `alpha` times the outer product of two vectors."""
 def all(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """Whether all elements of `x` along `axis` are true (not zero); NaN is. True of no elements."""
 def allclose(x: _Any, y: _Any = ..., rtol: _b.float = ..., atol: _b.float = ..., equal_nan: _b.bool = ..., *, other: _Any = ...) -> _Any:
@@ -271,6 +279,9 @@ def argsort_short_rows(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -
     """The indices (i32) that sort each row of `x` (rows, n), as in `argsort`. Equal elements keep their order."""
 def argwhere(x: _Any, size: _b.int, fill_value: _b.int | _Sequence[_b.int] = ..., *, out: _Any = ...) -> _Any:
     """The indices (`size`, rank of `x`; i64) of the elements of `x` that are not zero, in row-major order."""
+def array_split(x: _Any, indices_or_sections: _Any, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
+    """`x` cut along `axis` before each of the places of a sequence, or into a number of parts, of which the first ones
+    are larger by one where they cannot be equal."""
 def asarray(x: _Any, dtype: _b.object = ..., *, device: _b.str | None = ..., copy: _b.bool | None = ...) -> _Any:
     """`x` (traced, an array or nested numbers) as a tensor of `dtype`: by default its own, f32 for Python's floats."""
 def asin(x: _Any, *, out: _Any = ...) -> _Any:
@@ -372,6 +383,9 @@ def cholesky_inverse(factor: _Any = ..., upper: _b.bool = ..., *, L: _Any = ...)
 def cholesky_solve(b: _Any = ..., factor: _Any = ..., upper: _b.bool = ..., *, B: _Any = ..., L: _Any = ..., input2: _Any = ...) -> _Any:
     """The solution x of a x = `b` (..., n, k) by what `cholesky` gives of `a`, the lower triangular `factor` (..., n,
     n), or the `upper` one."""
+def choose(x: _Any = ..., choices: _Any = ..., *, a: _Any = ...) -> _Any:
+    """Of `choices`, which broadcast with `x`, at each place that whose number the integer there is. Those that are not
+    there are moved to the nearest one."""
 def chunk(x: _Any, chunks: _b.int, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
     """`x` cut along `axis` into at most `chunks` parts of one size, of which the last may be smaller."""
 def clamp(x: _Any, low: _Any = ..., high: _Any = ..., *, min: _Any = ..., max: _Any = ..., out: _Any = ...) -> _Any:
@@ -483,6 +497,8 @@ def diag(x: _Any, k: _b.int = ..., *, diagonal: _Any = ..., out: _Any = ...) -> 
 def diag_embed(x: _Any, offset: _b.int = ..., dim1: _b.int = ..., dim2: _b.int = ...) -> _Any:
     """Matrices of zeros along two new axes, `dim1` and `dim2` of the result, with the last axis of `x` on a diagonal,
     `offset` above the main one."""
+def diagflat(x: _Any, offset: _b.int = ..., *, k: _Any = ...) -> _Any:
+    """The matrix with all elements of `x`, in row-major order, on its diagonal `offset`, and zeros elsewhere."""
 def diagonal(x: _Any, offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ..., *, dim1: _Any = ..., dim2: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` whose index along `axis2` is `offset` more than that along `axis1`, along a new last axis."""
 def diagonal_scatter(x: _Any, source: _Any = ..., offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ..., *, dim1: _Any = ..., dim2: _Any = ..., src: _Any = ...) -> _Any:
@@ -508,6 +524,9 @@ def dropout(x: _Any, key: _Any, rate: _b.float = ..., *, out: _Any = ...) -> _An
     """`x` with each element set to 0 with probability `rate`, and the others scaled by 1 / (1 - `rate`)."""
 def dropout_with_mask(x: _Any, key: _Any, rate: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`dropout`, and which elements of `x` it keeps (i1); returns both."""
+def dsplit(x: _Any, indices_or_sections: _Any) -> _Any:
+    """`x`, of rank 3 at least, cut along its third axis: before each of the places of a sequence, or into a number of
+    equal parts."""
 def dstack(tensors: _Any) -> _Any:
     """Tensors behind each other: along their third axis, which matrices get, and vectors as rows of these."""
 def dynamic_slice(x: _Any, starts: _Any, sizes: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
@@ -558,10 +577,16 @@ def expit(x: _Any, *, out: _Any = ...) -> _Any:
     """The logistic function of `x`: 1 / (1 + exp(-x)), without overflow."""
 def expm1(x: _Any, *, out: _Any = ...) -> _Any:
     """e to the power `x`, less one; accurate near 0."""
+def extract(condition: _Any, x: _Any = ..., *, arr: _Any = ...) -> _Any:
+    """The elements of `x`, in row-major order, where `condition`, of as many elements, is true. It must be known while
+    tracing, since the size of the result depends on it."""
 def eye(n: _b.int, m: _b.int | None = ..., k: _b.int = ..., dtype: _b.object = ..., *, device: _b.str | None = ..., requires_grad: _b.bool = ...) -> _Any:
     """A matrix (`n`, `m`) of zeros, square unless `m` is given, with ones on diagonal `k`."""
 def fix(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` rounded toward zero. Integers stay as they are. The gradient is 0."""
+def flatnonzero(x: _Any = ..., size: _b.int | None = ..., fill_value: _b.int = ..., *, a: _Any = ...) -> _Any:
+    """The numbers, in row-major order, of the elements of `x` that are not zero. Of arrays `size` may be left out, and
+    is then how many these are; a traced function has to state it."""
 def flatten(x: _Any, start_dim: _b.int = ..., end_dim: _b.int = ...) -> _Any:
     """`x` with its axes from `start_dim` to `end_dim`, both included, made one."""
 def flip(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
@@ -665,6 +690,9 @@ def histogram(x: _Any = ..., bins: _Any = ..., range: _Any = ..., weights: _Any 
     """How many elements of `x` lie between neighbouring edges (i64), or the sums of their `weights`, and the edges: a
     vector `bins`, or those of so many equal parts of `range`, of all elements without it. The last part has both of its
     edges. With `density`, over the widths and the sum of all: an integral of 1."""
+def hsplit(x: _Any, indices_or_sections: _Any) -> _Any:
+    """`x` cut along its second axis, vectors along their only one: before each of the places of a sequence, or into a
+    number of equal parts."""
 def hstack(tensors: _Any) -> _Any:
     """Tensors beside each other: along their second axis, vectors along their only one."""
 def huber_loss(x: _Any, target: _Any, delta: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
@@ -887,6 +915,9 @@ def multiply(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _
     """The product of `x` and `y`. Integers wrap."""
 def mv(x: _Any, y: _Any = ..., *, vec: _Any = ...) -> _Any:
     """The product (m) of the matrix `x` (m, k) and the vector `y` (k)."""
+def mvlgamma(x: _Any, p: _b.int) -> _Any:
+    """The logarithm of the multivariate gamma function of dimension `p`: the sum of lgamma(`x` - j / 2) for j before
+    `p`, and p (p - 1) / 4 log(pi)."""
 def nan_to_num(x: _Any, nan: _b.float = ..., posinf: _b.float | None = ..., neginf: _b.float | None = ..., *, out: _Any = ...) -> _Any:
     """`x` with `nan` for NaN and `posinf` and `neginf` for the infinities: by default the largest and least number."""
 def nanmax(x: _Any, axis: _Any = ..., *, keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
@@ -895,8 +926,13 @@ def nanmean(x: _Any, axis: _Any = ..., *, keepdims: _b.bool = ..., dtype: _Any =
     """The mean along `axis`, or of all elements, of those that are not NaN; NaN where there are none."""
 def nanmin(x: _Any, axis: _Any = ..., *, keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
     """The smallest element along `axis`, or of all, that is not NaN; NaN where there is none."""
+def nanstd(x: _Any, axis: _Any = ..., *, ddof: _b.float = ..., keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """The root of the variance that `nanvar` gives."""
 def nansum(x: _Any, axis: _Any = ..., *, keepdims: _b.bool = ..., dtype: _Any = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
     """The sum of `x` along `axis`, or of all elements, in which NaN counts as 0."""
+def nanvar(x: _Any, axis: _Any = ..., *, ddof: _b.float = ..., keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """The variance along `axis`, or of all elements, of those that are not NaN: over their number less `ddof`, and NaN
+    where that is not positive."""
 def narrow(x: _Any, axis: _b.int = ..., start: _b.int = ..., length: _b.int = ..., *, dim: _Any = ...) -> _Any:
     """The `length` elements of `x` along `axis` from `start` on, which counts from the end where it is negative."""
 def ndtr(x: _Any, *, out: _Any = ...) -> _Any:
@@ -1007,6 +1043,9 @@ def random_uniform(key: _Any, shape: _Any, low: _Any = ..., high: _Any = ..., dt
     """Numbers of `shape` and `dtype`, uniform in [`low`, `high`), for `key` (2 words, i32)."""
 def ravel(x: _Any) -> _Any:
     """`x` with all axes made one."""
+def ravel_multi_index(multi_index: _Any, shape: _Any = ..., *, dims: _Any = ...) -> _Any:
+    """The numbers, in row-major order, of the elements at those places of each axis of a tensor of that shape, arrays
+    that broadcast. Raises `IndexError` for places that it has not, unless they are not known."""
 def reciprocal(x: _Any, *, out: _Any = ...) -> _Any:
     """One divided by `x`. Integers are taken as f32 (NumPy divides them as integers)."""
 def relu(x: _Any, *, out: _Any = ...) -> _Any:
@@ -1015,6 +1054,8 @@ def relu6(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` limited to [0, 6]; NaN stays. The gradient on the bounds is 0."""
 def remainder(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """What remains of `x` after division by `y`, with the sign of `y`, as Python's `%`. Integers modulo 0 give 0."""
+def renorm(x: _Any, p: _b.float, axis: _b.int = ..., maxnorm: _b.float = ..., *, dim: _Any = ...) -> _Any:
+    """`x`, of which each part along `axis` whose norm of order `p` is larger than `maxnorm` is made as small as that."""
 def repeat(x: _Any, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with each element repeated `repeats` times along `axis`; without `axis`, of all elements in row-major order."""
 def repeat_interleave(x: _Any, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
@@ -1233,6 +1274,9 @@ def unbind(x: _Any, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
     """The parts of `x` at each index of `axis`, without that axis; of a `Tensor`, views."""
 def unflatten(x: _Any, axis: _b.int = ..., sizes: _Any = ..., *, dim: _Any = ...) -> _Any:
     """`x` with one axis made several, of these sizes, of which one may be -1."""
+def unravel_index(indices: _Any, shape: _Any = ..., *, dims: _Any = ...) -> _Any:
+    """For each axis of a tensor of that shape where the elements with those numbers, in row-major order, are. Raises
+    `IndexError` for numbers that it has not, unless they are not known."""
 def unsqueeze(x: _Any, axis: _b.int | _Sequence[_b.int] = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with a new axis of size 1 at each position `axis` of the result."""
 def unstack(x: _Any, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
@@ -1245,10 +1289,15 @@ def var(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., ddof: _b.int = .
 def var_mean(x: _Any, axis: _Any = ..., *, correction: _b.float = ..., keepdims: _b.bool = ..., unbiased: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
     """The variances along `axis`, or of all elements, and the means. The former divide by the number of elements less
     `correction`, which is 1 here, as in PyTorch, or 0 if not `unbiased`; `tenon.var` divides by the number."""
+def vdot(x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Any:
+    """The sum of the products of the elements of two tensors, in row-major order."""
 def view(x: _Any, *shape: _Any) -> _Any:
     """`x` in another shape, of which one size may be -1; the same as `reshape`."""
 def view_as(x: _Any, other: _Any) -> _Any:
     """`x` in the shape of `other`."""
+def vsplit(x: _Any, indices_or_sections: _Any) -> _Any:
+    """`x`, of rank 2 at least, cut along its first axis: before each of the places of a sequence, or into a number of
+    equal parts."""
 def vstack(tensors: _Any) -> _Any:
     """Tensors below each other: along their first axis, vectors as rows."""
 def where(condition: _Any, x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:

@@ -24,6 +24,8 @@ class Methods:
         """The largest element of each of `output_size` windows that cover the last dimensions of `x` (..., *image)."""
     def add(self, y: _Any = ..., *, other: _Any = ..., alpha: _Any = ...) -> _Self:
         """The sum of `x` and `y`. Integers wrap."""
+    def addbmm(self, batch1: _Any, batch2: _Any, *, beta: _b.float = ..., alpha: _b.float = ...) -> _Any:
+        """`beta` times `x`, which is broadcast, and `alpha` times the sum of the products (b, m, n) of matrices."""
     def addcdiv(self, tensor1: _Any, tensor2: _Any, *, value: _b.float = ...) -> _Any:
         """x + value * tensor1 / tensor2."""
     def addcmul(self, tensor1: _Any, tensor2: _Any, *, value: _b.float = ...) -> _Any:
@@ -32,6 +34,8 @@ class Methods:
         """`beta` times `x`, which is broadcast, and `alpha` times the product (m, n) of two matrices."""
     def addmv(self, mat: _Any, vec: _Any, *, beta: _b.float = ..., alpha: _b.float = ...) -> _Any:
         """`beta` times `x`, which is broadcast, and `alpha` times the product of a matrix and a vector."""
+    def addr(self, vec1: _Any, vec2: _Any, *, beta: _b.float = ..., alpha: _b.float = ...) -> _Any:
+        """`beta` times `x`, which is broadcast, and `alpha` times the outer product of two vectors."""
     def all(self, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ...) -> _Self:
         """Whether all elements of `x` along `axis` are true (not zero); NaN is. True of no elements."""
     def allclose(self, y: _Any = ..., rtol: _b.float = ..., atol: _b.float = ..., equal_nan: _b.bool = ..., *, other: _Any = ...) -> _Any:
@@ -75,6 +79,9 @@ class Methods:
         """The indices (i32) that sort each row of `x` (rows, n), as in `argsort`. Equal elements keep their order."""
     def argwhere(self, size: _b.int, fill_value: _b.int | _Sequence[_b.int] = ...) -> _Self:
         """The indices (`size`, rank of `x`; i64) of the elements of `x` that are not zero, in row-major order."""
+    def array_split(self, indices_or_sections: _Any, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
+        """`x` cut along `axis` before each of the places of a sequence, or into a number of parts, of which the first ones
+        are larger by one where they cannot be equal."""
     def asarray(self, dtype: _b.object = ..., *, device: _b.str | None = ..., copy: _b.bool | None = ...) -> _Any:
         """`x` (traced, an array or nested numbers) as a tensor of `dtype`: by default its own, f32 for Python's floats."""
     def asin(self) -> _Self:
@@ -155,6 +162,9 @@ class Methods:
         """The lower triangular matrices l with l l^T = `x`, of symmetric positive definite matrices (..., n, n); with
         `upper` the upper ones u with u^T u = x. Of others the symmetric part counts. Raises `LinAlgError` where
         there are none."""
+    def choose(self, choices: _Any = ..., *, a: _Any = ...) -> _Any:
+        """Of `choices`, which broadcast with `x`, at each place that whose number the integer there is. Those that are not
+        there are moved to the nearest one."""
     def chunk(self, chunks: _b.int, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
         """`x` cut along `axis` into at most `chunks` parts of one size, of which the last may be smaller."""
     def clamp(self, low: _Any = ..., high: _Any = ..., *, min: _Any = ..., max: _Any = ...) -> _Self:
@@ -250,6 +260,8 @@ class Methods:
     def diag_embed(self, offset: _b.int = ..., dim1: _b.int = ..., dim2: _b.int = ...) -> _Any:
         """Matrices of zeros along two new axes, `dim1` and `dim2` of the result, with the last axis of `x` on a diagonal,
         `offset` above the main one."""
+    def diagflat(self, offset: _b.int = ..., *, k: _Any = ...) -> _Any:
+        """The matrix with all elements of `x`, in row-major order, on its diagonal `offset`, and zeros elsewhere."""
     def diagonal(self, offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ..., *, dim1: _Any = ..., dim2: _Any = ...) -> _Self:
         """The elements of `x` whose index along `axis2` is `offset` more than that along `axis1`, along a new last axis."""
     def diagonal_scatter(self, source: _Any = ..., offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ..., *, dim1: _Any = ..., dim2: _Any = ..., src: _Any = ...) -> _Any:
@@ -275,6 +287,9 @@ class Methods:
         """`x` with each element set to 0 with probability `rate`, and the others scaled by 1 / (1 - `rate`)."""
     def dropout_with_mask(self, key: _Any, rate: _b.float = ...) -> _Any:
         """`dropout`, and which elements of `x` it keeps (i1); returns both."""
+    def dsplit(self, indices_or_sections: _Any) -> _Any:
+        """`x`, of rank 3 at least, cut along its third axis: before each of the places of a sequence, or into a number of
+        equal parts."""
     def dynamic_slice(self, starts: _Any, sizes: _b.int | _Sequence[_b.int]) -> _Self:
         """The slice of `x`, of the given `sizes`, that begins at `starts` (rank,)."""
     def dynamic_update_slice(self, update: _Any, starts: _Any) -> _Self:
@@ -321,6 +336,9 @@ class Methods:
         """e to the power `x`, less one; accurate near 0."""
     def fix(self) -> _Self:
         """`x` rounded toward zero. Integers stay as they are. The gradient is 0."""
+    def flatnonzero(self, size: _b.int | None = ..., fill_value: _b.int = ..., *, a: _Any = ...) -> _Any:
+        """The numbers, in row-major order, of the elements of `x` that are not zero. Of arrays `size` may be left out, and
+        is then how many these are; a traced function has to state it."""
     def flip(self, axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., dims: _Any = ...) -> _Self:
         """`x` in reverse order along `axis`; without it, along all axes."""
     def fliplr(self) -> _Any:
@@ -415,6 +433,9 @@ class Methods:
         """How many elements of `x` lie between neighbouring edges (i64), or the sums of their `weights`, and the edges: a
         vector `bins`, or those of so many equal parts of `range`, of all elements without it. The last part has both of its
         edges. With `density`, over the widths and the sum of all: an integral of 1."""
+    def hsplit(self, indices_or_sections: _Any) -> _Any:
+        """`x` cut along its second axis, vectors along their only one: before each of the places of a sequence, or into a
+        number of equal parts."""
     def huber_loss(self, target: _Any, delta: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ...) -> _Self:
         """`d`^2 / 2 for a difference `d` of `x` and `target` up to `delta`, `delta` (|d| - `delta` / 2) above."""
     def hypot(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
@@ -622,6 +643,9 @@ class Methods:
         """The product of `x` and `y`. Integers wrap."""
     def mv(self, y: _Any = ..., *, vec: _Any = ...) -> _Any:
         """The product (m) of the matrix `x` (m, k) and the vector `y` (k)."""
+    def mvlgamma(self, p: _b.int) -> _Any:
+        """The logarithm of the multivariate gamma function of dimension `p`: the sum of lgamma(`x` - j / 2) for j before
+        `p`, and p (p - 1) / 4 log(pi)."""
     def nan_to_num(self, nan: _b.float = ..., posinf: _b.float | None = ..., neginf: _b.float | None = ...) -> _Self:
         """`x` with `nan` for NaN and `posinf` and `neginf` for the infinities: by default the largest and least number."""
     def nanmax(self, axis: _Any = ..., *, keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
@@ -630,8 +654,13 @@ class Methods:
         """The mean along `axis`, or of all elements, of those that are not NaN; NaN where there are none."""
     def nanmin(self, axis: _Any = ..., *, keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
         """The smallest element along `axis`, or of all, that is not NaN; NaN where there is none."""
+    def nanstd(self, axis: _Any = ..., *, ddof: _b.float = ..., keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+        """The root of the variance that `nanvar` gives."""
     def nansum(self, axis: _Any = ..., *, keepdims: _b.bool = ..., dtype: _Any = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
         """The sum of `x` along `axis`, or of all elements, in which NaN counts as 0."""
+    def nanvar(self, axis: _Any = ..., *, ddof: _b.float = ..., keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+        """The variance along `axis`, or of all elements, of those that are not NaN: over their number less `ddof`, and NaN
+        where that is not positive."""
     def narrow(self, axis: _b.int = ..., start: _b.int = ..., length: _b.int = ..., *, dim: _Any = ...) -> _Any:
         """The `length` elements of `x` along `axis` from `start` on, which counts from the end where it is negative."""
     def ndtr(self) -> _Self:
@@ -719,6 +748,8 @@ class Methods:
         """`x` limited to [0, 6]; NaN stays. The gradient on the bounds is 0."""
     def remainder(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
         """What remains of `x` after division by `y`, with the sign of `y`, as Python's `%`. Integers modulo 0 give 0."""
+    def renorm(self, p: _b.float, axis: _b.int = ..., maxnorm: _b.float = ..., *, dim: _Any = ...) -> _Any:
+        """`x`, of which each part along `axis` whose norm of order `p` is larger than `maxnorm` is made as small as that."""
     def repeat(self, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ...) -> _Self:
         """`x` with each element repeated `repeats` times along `axis`; without `axis`, of all elements in row-major order."""
     def repeat_interleave(self, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ...) -> _Self:
@@ -908,8 +939,13 @@ class Methods:
     def var_mean(self, axis: _Any = ..., *, correction: _b.float = ..., keepdims: _b.bool = ..., unbiased: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
         """The variances along `axis`, or of all elements, and the means. The former divide by the number of elements less
         `correction`, which is 1 here, as in PyTorch, or 0 if not `unbiased`; `tenon.var` divides by the number."""
+    def vdot(self, y: _Any = ..., *, other: _Any = ...) -> _Any:
+        """The sum of the products of the elements of two tensors, in row-major order."""
     def view_as(self, other: _Any) -> _Any:
         """`x` in the shape of `other`."""
+    def vsplit(self, indices_or_sections: _Any) -> _Any:
+        """`x`, of rank 2 at least, cut along its first axis: before each of the places of a sequence, or into a number of
+        equal parts."""
     def where(self, x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Self:
         """`x` where `condition` is true, else `y`. The branch that is not taken gets no gradient, whatever it is."""
     def window_argmax(self, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, kernel_size: _Any = ...) -> _Self:

@@ -123,3 +123,27 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
     place = ops.minimum(ops.searchsorted(others, elements), others.shape[0] - 1)
     found = ops.equal(ops.gather(others, place, axis=0), elements)
     return ops.logical_not(found) if invert else found
+
+
+@also_called(ar1="x1", ar2="x2")
+def union1d(x1: Any, x2: Any) -> Any:
+    """The elements of both arrays, in order and each once."""
+    return np.union1d(_array("union1d", x1), _array("union1d", x2))
+
+
+@also_called(ar1="x1", ar2="x2")
+def intersect1d(x1: Any, x2: Any) -> Any:
+    """The elements that both arrays have, in order and each once."""
+    return np.intersect1d(_array("intersect1d", x1), _array("intersect1d", x2))
+
+
+@also_called(ar1="x1", ar2="x2")
+def setdiff1d(x1: Any, x2: Any) -> Any:
+    """The elements of the array `x1` that `x2` has not, in order and each once."""
+    return np.setdiff1d(_array("setdiff1d", x1), _array("setdiff1d", x2))
+
+
+@also_called(ar1="x1", ar2="x2")
+def setxor1d(x1: Any, x2: Any) -> Any:
+    """The elements that one of both arrays has and the other has not, in order and each once."""
+    return np.setxor1d(_array("setxor1d", x1), _array("setxor1d", x2))

@@ -171,7 +171,8 @@ def _over(x: Any, source: Any, dim: int, index: slice) -> Any:
     return _at_rows(x, dim, places, source)
 
 
-plain("cumulative_trapezoid")
+plain("cumulative_trapezoid", "diagflat", "renorm", "unravel_index")
+plain(*[f"mvlgamma.mvlgamma_p_{p}=mvlgamma" for p in (1, 3, 5)])
 plain("cartesian_prod", "combinations", "diagonal_scatter", "select_scatter")
 TABLE.update(
     {

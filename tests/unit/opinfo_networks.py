@@ -23,10 +23,6 @@ def _affine(product: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return lambda x, a, b, beta=1, alpha=1: tenon.add(scaled(x, beta), scaled(product(a, b), alpha))
 
 
-def _sum_of_products(a: Any, b: Any) -> Any:
-    return tenon.sum(tenon.matmul(a, b), axis=0)
-
-
 def _outer(a: Any, b: Any) -> Any:
     return tenon.multiply(tenon.expand_dims(a, axis=1), b)
 
@@ -37,8 +33,8 @@ TABLE.update(
         "addmm.decomposed": _affine(tenon.matmul),
         "addmv": _affine(tenon.matmul),
         "baddbmm": _affine(tenon.matmul),
-        "addbmm": _affine(_sum_of_products),
-        "addr": _affine(_outer),
+        "addbmm": tenon.addbmm,
+        "addr": tenon.addr,
         "outer": _outer,
         "inner": lambda a, b: tenon.matmul(a, swapped(b, -2, -1) if b.ndim > 1 else b) if a.ndim and b.ndim else a * b,
         "einsum": lambda operands, equation: tenon.einsum(equation, *operands),
@@ -237,7 +233,7 @@ TABLE.update(
             x, ord, dim, keepdim, rest
         ),
         "linalg.vecdot": lambda x, y, dim=-1: tenon.sum(tenon.multiply(x, y), axis=dim),
-        "vdot": tenon.matmul,
+        "vdot": tenon.vdot,
         "kron": lambda x, y: tenon.reshape(
             tenon.einsum("ij,kl->ikjl", x, y), shape=tuple([a * b for a, b in zip(x.shape, y.shape, strict=True)])
         ),

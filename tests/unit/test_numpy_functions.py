@@ -19,6 +19,9 @@ FLOATS = np.array([0.0, -0.0, 1.0, 0.5, -3.0, 1e300, 5e-324, 2.3e-310, -2.2e-308
 EXPONENTS = np.array([5, 3, 1023, -1074, -1074, 900, 2000, 1100, -60, -70, 3, 1])
 NUMBERS = np.array([0, 0, -128, 127, -128, 6, 100, -36], np.int8)
 OTHERS = np.array([0, 5, 0, 127, 6, 4, 75, 60], np.int8)
+HOLES = np.where(X > 0.5, np.nan, X)
+HOLES[:, 0] = np.nan
+PLACES = np.array([0, 2])
 EDGES, AMONG = np.array([-1.0, 0.0, 0.5]), np.array([-2.0, -1.0, 0.0, 0.2, 0.5, 7.0])
 AT = np.array([0.0, 1.0, 3.0]), np.array([-1.0, 0.5, 1.0, 3.0])
 
@@ -68,6 +71,23 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda m, x: (*m.histogram(x, 3), *m.histogram(x, np.array([0, 2, 5]))),
         (np.array([1, 2, 9, 5]),),
     ),
+    "splits": (
+        lambda m, x: (*m.hsplit(x, 2), *m.hsplit(x[0], [1, 3]), *m.vsplit(x, 3), *m.array_split(x, 3, axis=1)),
+        (X,),
+    ),
+    "dsplit": (lambda m, x: (*m.dsplit(x, 2), *m.dsplit(x, (1,))), (X.reshape(1, 3, 4),)),
+    "unravel_index": (
+        lambda m, i: (*m.unravel_index(i, (2, 3, 4)), *m.unravel_index(i, 24)),
+        (np.array([[0, 5], [23, 7]]),),
+    ),
+    "ravel_multi_index": (
+        lambda m, i, j: m.ravel_multi_index((i, j), (3, 4)),
+        (np.array([0, 2]), np.array([[1], [3]])),
+    ),
+    "choose": (lambda m, i, x: m.choose(i, (x[0], x[1], 7.0 * x[2])), (np.array([0, 2, 1, 0]), X)),
+    "vdot": (lambda m, x, w: m.vdot(x, w), (X, WEIGHTS)),
+    "diagflat": (lambda m, x: m.diagflat(x[:2, :2], -1), (X,)),
+    "nanvar": (lambda m, x: (m.nanvar(x), m.nanvar(x, axis=1, ddof=1), m.nanstd(x, axis=0, keepdims=True)), (HOLES,)),
 }
 CANCELLING = ("average", "convolve", "correlate", "gradient", "histogram", "polyval")
 
@@ -77,6 +97,7 @@ def arrays(found: Any) -> Iterator[np.ndarray[Any, Any]]:
         yield np.asarray(part.detach() if hasattr(part, "detach") else part)
 
 
+@pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:Mean of empty")
 @pytest.mark.parametrize("name", CASES)
 def test_functions_are_those_of_numpy(name: str) -> None:
     function, given = CASES[name]
@@ -93,6 +114,18 @@ def test_functions_are_those_of_numpy(name: str) -> None:
         for one, other in zip(arrays(results), expected, strict=True):
             assert one.dtype == other.dtype
             np.testing.assert_allclose(one, other, rtol=1e-14, atol=atol, strict=True)
+
+
+def test_how_many_depends_on_values() -> None:
+    """These are of arrays and tensors; a traced function has to say how many, or is refused."""
+    np.testing.assert_array_equal(tenon.flatnonzero(tenon.tensor(X > 0)), np.flatnonzero(X > 0))
+    np.testing.assert_array_equal(tenon.jit(lambda x: tenon.flatnonzero(x, 2))(X > 0), np.flatnonzero(X > 0)[:2])
+    np.testing.assert_array_equal(tenon.extract(tenon.tensor(X > 0), tenon.tensor(X)), np.extract(X > 0, X))
+    x, y = np.array([3, 1, 1, 5]), np.array([5, 2, 2])
+    for name in ("union1d", "intersect1d", "setdiff1d", "setxor1d"):
+        np.testing.assert_array_equal(getattr(tenon, name)(x, tenon.tensor(y)), getattr(np, name)(x, y))
+        with pytest.raises(TypeError, match=f"{name}: x is traced, and the shape of the result depends on its values"):
+            tenon.jit(getattr(tenon, name))(x, y)
 
 
 def test_gradients_of_parts_of_floats() -> None:
@@ -115,6 +148,13 @@ def test_divisors_of_examples_take_their_own_steps() -> None:
         (lambda: tenon.gcd(1.5, 2), "gcd: x is float64 where integers are needed"),
         (lambda: tenon.ldexp(1.0, X), "ldexp: exponent is float64 where integers are needed"),
         (lambda: tenon.average(X, weights=X[0]), "average: weights have shape (4,), and x (3, 4); a vector"),
+        (lambda: tenon.hsplit(X, 3), "hsplit: 3 parts of 4 elements along axis 1 are not equal"),
+        (lambda: tenon.dsplit(X, 2), "dsplit: x has rank 2 where 3 or more is needed"),
+        (lambda: tenon.unravel_index(np.array([6]), (2, 3)), "unravel_index: 6 is out of bounds for a tensor of shape"),
+        (lambda: tenon.ravel_multi_index((PLACES, PLACES), (3, 2)), "ravel_multi_index: 2 is out of bounds for axis 1"),
+        (lambda: tenon.ravel_multi_index((PLACES,), (2, 3)), "there are 1 arrays of places for 2 axes"),
+        (lambda: tenon.unravel_index(X, 3), "unravel_index: places are float64 where integers are needed"),
+        (lambda: tenon.mvlgamma(X, 0), "mvlgamma: p is 0 where 1 or more is needed"),
         (lambda: tenon.convolve(X, X[0]), "convolve: the shapes are (3, 4) and (4,) where two vectors"),
         (lambda: tenon.correlate(X[0], X[0], "all"), "correlate: mode is 'all', none of 'full', 'same' and 'valid'"),
         (lambda: tenon.gradient(X, edge_order=3), "gradient: edge_order is 3 where 1 or 2 is needed"),
@@ -129,5 +169,5 @@ def test_divisors_of_examples_take_their_own_steps() -> None:
     ],
 )
 def test_arguments_that_do_not_fit(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+    with pytest.raises((TypeError, ValueError, IndexError), match=re.escape(message)):
         call()

@@ -21,7 +21,7 @@ FUNCTIONS = [
 ]
 
 # The shape of the result depends on values: documented to be refused, or to leave out what does not fit.
-BY_VALUES = {"bincount", "compress", "masked_select", "nonzero"}
+BY_VALUES = {"bincount", "compress", "extract", "flatnonzero", "masked_select", "nonzero"}
 
 
 def traced(function: Callable[..., Any]) -> Any:

@@ -272,3 +272,36 @@ def cross(x: Any, y: Any, *, axis: int = -1) -> Any:
         return ops.roll(given, shift=-by, axis=axis)
 
     return turned(left, 1) * turned(right, 2) - turned(left, 2) * turned(right, 1)
+
+
+@tensor_function
+@also_called(input="x")
+@one_program_of_large
+def addr(x: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """`beta` times `x`, which is broadcast, and `alpha` times the outer product of two vectors.
+
+    >>> tenon.addr(np.zeros((2, 2)), np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    """
+    return _sum(x, beta, ops.outer(vec1, vec2), alpha)
+
+
+@tensor_function
+@also_called(input="x")
+@one_program_of_large
+def addbmm(x: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """`beta` times `x`, which is broadcast, and `alpha` times the sum of the products (b, m, n) of matrices.
+
+    >>> tenon.addbmm(np.zeros(1), np.ones((2, 1, 3)), np.ones((2, 3, 1)))
+    """
+    return _sum(x, beta, ops.sum(bmm(batch1, batch2), axis=0), alpha)
+
+
+@tensor_function
+@also_called(input="x", other="y")
+@one_program_of_large
+def vdot(x: Any, y: Any) -> Any:
+    """The sum of the products of the elements of two tensors, in row-major order.
+
+    >>> tenon.vdot(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
+    """
+    return ops.dot(ops.reshape(shaped(x), shape=(-1,)), ops.reshape(shaped(y), shape=(-1,)))

@@ -248,3 +248,21 @@ def _parted(x: Any) -> tuple[Any, Any]:
     is_plain = ops.logical_and(ops.isfinite(x), ops.not_equal(x, 0))
     n = ops.cast(ops.select(is_plain, n, 0), dtype="i32")
     return ops.cast(ldexp(x, ops.negative(n)), dtype=dtype), n
+
+
+@tensor_function
+@also_called(input="x")
+@one_program_of_large
+def mvlgamma(x: Any, p: int) -> Any:
+    """The logarithm of the multivariate gamma function of dimension `p`: the sum of lgamma(`x` - j / 2) for j before
+    `p`, and p (p - 1) / 4 log(pi).
+
+    >>> tenon.mvlgamma(np.array([3.0]), 2)
+    """
+    if p < 1:
+        raise ValueError(f"mvlgamma: p is {p} where 1 or more is needed")
+    x = floating(x)
+    total: Any = p * (p - 1) / 4 * math.log(math.pi)
+    for j in range(p):
+        total = ops.add(ops.lgamma(ops.subtract(x, j / 2)), total)
+    return total

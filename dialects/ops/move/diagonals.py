@@ -195,3 +195,13 @@ def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     zero = np.zeros((), x.dtype)
     matrices = ops.select(on, ops.expand_dims(ops.pad(x, *around), axis=-1), zero)
     return ops.movedim(matrices, (rank - 2, rank - 1), (first, second))
+
+
+@tensor_function
+@also_called(input="x", k="offset")
+def diagflat(x: Any, offset: int = 0) -> Any:
+    """The matrix with all elements of `x`, in row-major order, on its diagonal `offset`, and zeros elsewhere.
+
+    >>> tenon.diagflat(np.array([[1, 2]]), 1)
+    """
+    return ops.diag(ops.reshape(shaped(x), shape=(-1,)), k=offset)

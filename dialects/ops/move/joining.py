@@ -235,3 +235,52 @@ def unstack(x: Any, axis: int = 0) -> Any:
 
 
 also_function(unstack, "unbind")
+
+
+def _equal_parts(function: str, x: Any, given: Any, axis: int) -> tuple[Any, ...]:
+    """`tensor_split`, where a number of parts is one that they are equal for."""
+    size = x.shape[axis]
+    if isinstance(given, int) and given > 0 and size % given:
+        raise ValueError(f"{function}: {given} parts of {size} elements along axis {axis} are not equal")
+    return ops.tensor_split(x, given, axis)
+
+
+@tensor_function
+@also_called(input="x")
+def hsplit(x: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+    """`x` cut along its second axis, vectors along their only one: before each of the places of a sequence, or into a
+    number of equal parts.
+
+    >>> tenon.hsplit(np.arange(4), 2)
+    """
+    x = _of_rank("hsplit", x, 1)
+    return _equal_parts("hsplit", x, indices_or_sections, min(x.ndim, 2) - 1)
+
+
+@tensor_function
+@also_called(input="x")
+def vsplit(x: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+    """`x`, of rank 2 at least, cut along its first axis: before each of the places of a sequence, or into a number of
+    equal parts.
+
+    >>> tenon.vsplit(np.array([[1, 2], [3, 4]]), 2)
+    """
+    return _equal_parts("vsplit", _of_rank("vsplit", x, 2), indices_or_sections, 0)
+
+
+@tensor_function
+@also_called(input="x")
+def dsplit(x: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+    """`x`, of rank 3 at least, cut along its third axis: before each of the places of a sequence, or into a number of
+    equal parts.
+
+    >>> [part.shape for part in tenon.dsplit(np.zeros((2, 2, 4)), (1,))]
+    """
+    return _equal_parts("dsplit", _of_rank("dsplit", x, 3), indices_or_sections, 2)
+
+
+def _of_rank(function: str, x: Any, least: int) -> Any:
+    x = shaped(x)
+    if x.ndim < least:
+        raise ValueError(f"{function}: x has rank {x.ndim} where {least} or more is needed")
+    return x

@@ -13,7 +13,7 @@ from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.promotion import is_literal
-from tenon.dialects.definition.registry import tensor_function
+from tenon.dialects.definition.registry import also_function, tensor_function
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.support.plain_arrays import host_array
 from tenon.dialects.types.shapes import InferenceError, normalize_axis, refine, show
@@ -194,6 +194,9 @@ def tensor_split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Any, 
     cuts = _cuts(indices_or_sections, size)
     ranges = [slice(low, high).indices(size) for low, high in pairwise([None, *cuts, None])]
     return tuple([ops.narrow(x, axis, low, max(0, high - low)) for low, high, _ in ranges])
+
+
+also_function(tensor_split, "array_split")
 
 
 @tensor_function

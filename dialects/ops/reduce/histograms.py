@@ -1,16 +1,18 @@
-"""Counts of elements between edges, by the names that NumPy has for them."""
+"""Counts of elements between edges, and measures that leave some elements out or change those that are too large."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
-from tenon.dialects.types.shapes import check_count
+from tenon.dialects.types.shapes import check_count, normalize_axis
 
 
 @tensor_function
@@ -82,3 +84,50 @@ def _edges(flat: Any, bins: Any, limits: tuple[float, float] | None) -> Any:
     shares = ops.asarray(np.arange(bins) / bins, wide.dtype)
     rising = ops.add(low, ops.multiply(shares, ops.subtract(high, low)))
     return ops.concatenate([rising, ops.reshape(high, shape=(1,))], axis=0)
+
+
+@tensor_function
+@also_called(dim="axis", keepdim="keepdims", input="x")
+@one_program_of_large
+def nanvar(x: Any, axis: Any = None, *, ddof: float = 0, keepdims: bool = False) -> Any:
+    """The variance along `axis`, or of all elements, of those that are not NaN: over their number less `ddof`, and NaN
+    where that is not positive.
+
+    >>> tenon.nanvar(np.array([1.0, np.nan, 2.0]))
+    """
+    x = floating(x)
+    counts = ops.logical_not(ops.isnan(x))
+    number = ops.subtract(ops.count_nonzero(counts, axis=axis, keepdims=keepdims), ddof)
+    wide = x if x.dtype.itemsize > 2 else ops.cast(x, dtype="f32")
+    known = ops.select(counts, wide, 0)
+    off = ops.select(counts, ops.subtract(known, ops.nanmean(wide, axis=axis, keepdims=True)), 0)
+    total = ops.sum(ops.square(off), axis=axis, keepdims=keepdims)
+    number = ops.select(ops.greater(number, 0), ops.cast(number, dtype=total.dtype), math.nan)
+    return ops.cast(ops.divide(total, number), dtype=x.dtype)
+
+
+@tensor_function
+@also_called(dim="axis", keepdim="keepdims", input="x")
+@one_program_of_large
+def nanstd(x: Any, axis: Any = None, *, ddof: float = 0, keepdims: bool = False) -> Any:
+    """The root of the variance that `nanvar` gives.
+
+    >>> tenon.nanstd(np.array([1.0, np.nan, 2.0]))
+    """
+    return ops.sqrt(nanvar(x, axis, ddof=ddof, keepdims=keepdims))
+
+
+@tensor_function
+@also_called(dim="axis", input="x")
+@one_program_of_large
+def renorm(x: Any, p: float, axis: int, maxnorm: float) -> Any:
+    """`x`, of which each part along `axis` whose norm of order `p` is larger than `maxnorm` is made as small as that.
+
+    >>> tenon.renorm(np.array([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
+    """
+    x = shaped(x)
+    axis = normalize_axis(axis, x.ndim, "renorm: axis")
+    others = tuple([i for i in range(x.ndim) if i != axis])
+    size = ops.norm(x, p=float(p), axis=others, keepdims=True)
+    # The small number is PyTorch's.
+    return ops.multiply(x, ops.select(ops.greater(size, maxnorm), ops.divide(maxnorm, ops.add(size, 1e-7)), 1))
