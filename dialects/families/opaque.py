@@ -38,7 +38,17 @@ from tenon.dialects.definition.registry import registry
 from tenon.dialects.definition.signature import flat
 from tenon.dialects.definition.value import emit, insertion_point
 from tenon.dialects.families import StructuredOp, as_tuple, require_hooks
-from tenon.dialects.types.types import element_of, element_type, is_bool, is_unsigned, numpy_dtype, shape_of
+from tenon.dialects.types.shapes import InferenceError
+from tenon.dialects.types.types import (
+    AnyTensor,
+    element_of,
+    element_type,
+    is_bool,
+    is_known,
+    is_unsigned,
+    numpy_dtype,
+    shape_of,
+)
 
 Target = Literal["llvm", "cuda"]
 TARGETS: tuple[Target, ...] = ("llvm", "cuda")
@@ -94,6 +104,19 @@ class OpaqueOp(StructuredOp):
         if not cls.KERNELS:
             raise TypeError(f"{cls.__name__} ({cls.name}) must define `KERNELS`")
         require_hooks(cls, "infer", "reference")
+
+    @classmethod
+    def inferred_types(cls, operand_types: Sequence[Any], settings: dict[str, Any]) -> tuple[AnyTensor, ...]:
+        """The result types, whose sizes are known where those of the operands are."""
+        types = super().inferred_types(operand_types, settings)
+        if all(map(is_known, operand_types)) and not all(map(is_known, types)):
+            shown = ", ".join(map(str, types))
+            raise InferenceError(
+                f"{cls.called()}: infer leaves a size of its results open ({shown}), and it may depend on sizes of the "
+                "operands and on settings, not on values; give the greatest size that there can be, and as another "
+                "result how many elements count, or compute it by a plain function of Python's, outside of programs"
+            )
+        return types
 
     @classmethod
     def choose(cls, target: Target, types: Sequence[Any], settings: dict[str, Any]) -> Kernel | str:

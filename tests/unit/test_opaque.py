@@ -371,3 +371,26 @@ def test_programs_that_are_compiled_in_parts_have_them(capfd: pytest.CaptureFixt
     x = np.random.default_rng(0).standard_normal((65, 65))
     np.testing.assert_allclose(tenon.jit(function)(x), np.abs(long(x, np)) * 2**0.5, rtol=1e-6)
     assert capfd.readouterr().out.startswith("rows 65")
+
+
+def test_sizes_depend_on_no_values() -> None:
+    @tenon.tensor_op
+    class PositivesOp(tenon.HostOp):
+        name = "opaque_test.positives"
+        x = tenon.operand_def(tenon.FLOAT_TENSOR)
+        result = tenon.result_def(tenon.FLOAT_TENSOR)
+
+        @staticmethod
+        def infer(x: Any) -> Any:
+            return tenon.tensor_type((-1,), tenon.element_of(x))
+
+        @staticmethod
+        def reference(x: Any) -> Any:
+            return x[x > 0]
+
+    x = np.array([1.0, -2.0])
+    for call in (PositivesOp.apply, tenon.jit(lambda x: PositivesOp.apply(x) * 2)):
+        with pytest.raises(
+            ValueError, match=r"infer leaves a size of its results open \(tensor<\?xf64>\), and it may depend"
+        ):
+            call(x)
