@@ -11,10 +11,11 @@ import numpy as np
 
 import tenon
 from tenon.dialects.definition.one_program import one_program
-from tenon.dialects.support.plain_arrays import is_stored
+from tenon.dialects.support.plain_arrays import elements_of, is_stored, on_host
 from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.draws import runs_once, where_it_is
 from tenon.nn.module import Array, Module
+from tenon.runtime.cuda.arrays import beside
 from tenon.seeds import Seed, drawn_once, key_for_example, new_key
 
 
@@ -42,7 +43,7 @@ class RandomModule(Module):
     def next_key(self) -> Array:
         """The key of a call, which is counted."""
         with where_it_is(self.calls):
-            if runs_once() and is_stored(self.calls):
+            if runs_once() and is_stored(elements_of(self.calls)):
                 key = tenon.fold_in(*drawn_once(self._counted_in_place))
             else:
                 key, self.calls = _key_and_next(self.key, self.calls)
@@ -56,8 +57,8 @@ class RandomModule(Module):
         """The key of the module and the number of a call, which is counted while a function is traced: the count, which
         is from around that, stays an array."""
         calls = self.calls
-        self.calls = calls.copy()
-        self.calls += 1
+        held = elements_of(calls)
+        self.calls = beside(np.asarray(on_host(held) + 1, np.int32), held)
         return self.key, calls
 
 

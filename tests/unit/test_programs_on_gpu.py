@@ -90,6 +90,24 @@ def test_what_names_no_device_is_made_on_the_default() -> None:
     assert tenon.get_default_device() == "cpu"
 
 
+def test_draws_there() -> None:
+    """Anew at each call: those of modules, and those that a program counts."""
+    ones, layer = on_gpu(np.ones((3, 16), np.float32)), nn.Dropout(0.5).to("cuda")
+    both = tenon.func.vmap(lambda x: layer(nn.functional.dropout(x, 0.2)), randomness="different")
+    for call in (both, tenon.trace(both), lambda x: tenon.checkpoint(layer, x)):
+        found = [call(ones), call(ones)]
+        assert {str(made.device) for made in found} == {"cuda:0"}
+        assert len({tuple(row) for made in found for row in made.tolist()}) == 6
+
+
+def test_packed_sequences_there() -> None:
+    layer, rows = nn.LSTM(2, 3, bidirectional=True, seed=0), [floats(2, 2), floats(3, 2)]
+    pack = nn.utils.rnn.pack_sequence
+    expected, _ = layer(pack([*map(tenon.tensor, rows)], enforce_sorted=False))
+    found, _ = layer.to("cuda")(pack([*map(on_gpu, rows)], enforce_sorted=False))
+    close(found.data, expected.data)
+
+
 def test_ways_to_a_device() -> None:
     x, batch = tenon.tensor(floats(3)), on_gpu(floats(2, 3).astype(np.float64))
     assert x.pin_memory() is x
