@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import tenon
 from tenon import batching, transform
 from tenon.dialects.support.suggestion import attribute_hints, did_you_mean
-from tenon.eager.parameters import as_arrays
+from tenon.eager.modes import MODE, is_traced
+from tenon.eager.parameters import as_arrays, has_tensor
 from tenon.jacobians import hessian, jacfwd, jacrev
 from tenon.nn.module import Module
 from tenon.nn.regularization import RandomModule
-from tenon.runtime.arguments.tree import flatten, unflatten
+from tenon.nn.tree import LEARNED
+from tenon.runtime.arguments.mapped import mapped
 from tenon.transform import grad, jvp, vjp
 
 
@@ -61,15 +63,22 @@ def functional_call(
     """
     dicts = [parameters_and_buffers] if isinstance(parameters_and_buffers, Mapping) else parameters_and_buffers
     given = {path: value for part in dicts for path, value in part.items()}
-    own = {slot.path: slot.value for slot in module.slots()}
+    slots = [*module.slots()]
+    own = {slot.path: slot.value for slot in slots}
     if unknown := [path for path in given if path not in own]:
         raise ValueError(
             f"functional_call: a {type(module).__name__} has no {', '.join(unknown)}{did_you_mean(unknown[0], own)}"
         )
+    is_whole = all(slot.is_buffer or slot.path in given for slot in slots)
+    if not is_whole and MODE.records and not is_traced() and has_tensor((args, kwargs)):
+        LEARNED.learn(module)  # whose own parameters take part
+        own = {slot.path: slot.value for slot in module.slots()}
     new = {id(as_arrays(own[path])): value for path, value in given.items()}
-    leaves, structure = flatten(module)
-    called = unflatten(structure, [new.get(id(leaf), leaf) for leaf in leaves])
+    called = mapped(module, lambda leaf: new.get(id(leaf), leaf))
+    LEARNED.note(called)  # of which nothing is to be made a parameter
     result = called(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
+    if not any(path == "calls" or path.endswith(".calls") for path in own):
+        return result
     for path, layer in called.named_modules():
         if isinstance(layer, RandomModule) and (f"{path}.calls" if path else "calls") not in given:
             own = module.get_submodule(path)

@@ -94,9 +94,14 @@ def _kind(kind: type) -> tuple[TakeApart, PutTogether] | None:
     return found
 
 
+def node_kind(kind: type) -> tuple[TakeApart, PutTogether] | None:
+    """How instances of `kind` come apart and together; `None` where they are leaves."""
+    return _KINDS[kind] if kind in _KINDS else _kind(kind)
+
+
 def is_node(kind: type) -> bool:
     """Whether instances of `kind` are nodes of trees, and no leaves."""
-    return (_KINDS[kind] if kind in _KINDS else _kind(kind)) is not None
+    return node_kind(kind) is not None
 
 
 Layout = Literal["constant", "tuple", "list", "dict", "attributes", "fields"]
@@ -104,7 +109,7 @@ Layout = Literal["constant", "tuple", "list", "dict", "attributes", "fields"]
 
 def layout(kind: type) -> Layout | None:
     """How nodes of a class lie in memory, where that is all there is to taking them apart; `None` for all others."""
-    known = _KINDS[kind] if kind in _KINDS else _kind(kind)
+    known = node_kind(kind)
     if known is None:
         return None
     put_together = known[1]

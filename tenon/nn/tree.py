@@ -350,8 +350,11 @@ class _Learned:
     def learn(self, module: Any) -> None:
         """Have the parameters of a module, and of all below it, be tensors that are learned."""
         module.make_learned()
-        for below in module.modules():
-            self._known[id(below)] = ref(below, partial(self._forget, id(below))), self.changes
+        self.note(module)
+
+    def note(self, module: Any) -> None:
+        """Have a module, and all below it, be as they are when they are called."""
+        self._known |= {id(m): (ref(m, partial(self._forget, id(m))), self.changes) for m in module.modules()}
 
     def _forget(self, number: int, _: object) -> None:
         self._known.pop(number, None)

@@ -64,6 +64,15 @@ def test_a_module_keeps_its_own_parameters() -> None:
         func.stack_module_state([model, nn.Tanh()])
 
 
+def test_own_parameters_that_are_not_replaced_have_gradients() -> None:
+    model = nn.Sequential(nn.Linear(2, 1, seed=0), nn.Linear(1, 1, seed=1))
+    bias = tenon.tensor(np.zeros(1, np.float32), requires_grad=True)
+    func.functional_call(model, {"1.bias": bias}, tenon.tensor(X[:, :2])).sum().backward()
+    expected = X[:, :2].sum(0) * model[1].weight.item()
+    np.testing.assert_allclose(model[0].weight.grad.numpy()[0], expected, rtol=1e-5)
+    assert (bias.grad.item(), model[1].bias.grad) == (len(X), None)
+
+
 def test_each_call_draws_as_calls_of_the_module_would() -> None:
     class Twice(nn.Module):
         def __init__(self) -> None:
