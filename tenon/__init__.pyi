@@ -617,7 +617,7 @@ def frac(x: _Any) -> _Any:
 def frexp(x: _Any) -> _Any:
     """Numbers m with magnitudes from 1/2 to before 1, and integers n (i32), such that `x` = m 2^n; m is `x` and n 0 for
     what is 0 or not finite."""
-def full(shape: _Any, value: _Any = ..., dtype: _b.object = ..., *, device: _b.str | None = ..., requires_grad: _b.bool = ..., fill_value: _Any = ...) -> _Any:
+def full(shape: _Any = ..., value: _Any = ..., dtype: _b.object = ..., *, device: _b.str | None = ..., requires_grad: _b.bool = ..., fill_value: _Any = ..., size: _Any = ...) -> _Any:
     """A tensor of `shape` and `dtype` whose elements are all `value`, which may be named `fill_value`."""
 def full_like(x: _Any, value: _b.float = ..., *, dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ..., fill_value: _Any = ...) -> _Any:
     """A tensor of `x`'s shape and dtype, or of another `dtype`, whose elements are all `value`."""
@@ -962,7 +962,7 @@ def not_equal(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> 
 def one_hot(indices: _Any = ..., num_classes: _b.int = ..., axis: _b.int = ..., dtype: _Any = ..., on_value: _b.float = ..., off_value: _b.float = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
     """`on_value` at each of the `indices`, `off_value` elsewhere, along a new axis of size `num_classes` at position
     `axis` of the result."""
-def ones(*sizes: _Any, shape: _Any = ..., dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ...) -> _Any:
+def ones(*sizes: _Any, shape: _Any = ..., dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ..., size: _Any = ...) -> _Any:
     """A tensor of ones, of a shape (sizes or one tuple of them, behind which a dtype may be)."""
 def ones_like(x: _Any, *, dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ...) -> _Any:
     """Ones of `x`'s shape and dtype, or of another `dtype`."""
@@ -1313,7 +1313,7 @@ def xlog1py(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _A
     """`x` log(1 + `y`), and 0 where `x` is 0 unless `y` is NaN. The gradient there is 0 where `y` is -1 or below."""
 def xlogy(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """`x` log(`y`), and 0 where `x` is 0 unless `y` is NaN. The gradient there is 0 where log(`y`) is not finite."""
-def zeros(*sizes: _Any, shape: _Any = ..., dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ...) -> _Any:
+def zeros(*sizes: _Any, shape: _Any = ..., dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ..., size: _Any = ...) -> _Any:
     """A tensor of zeros, of a shape (sizes or one tuple of them, behind which a dtype may be)."""
 def zeros_like(x: _Any, *, dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ...) -> _Any:
     """Zeros of `x`'s shape and dtype, or of another `dtype`."""

@@ -50,6 +50,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return ops.transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
 
 
+@also_called(size="shape")
 def empty(
     *sizes: Any, shape: Any = None, dtype: object = None, device: str | None = None, requires_grad: bool = False
 ) -> Any:

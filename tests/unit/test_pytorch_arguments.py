@@ -104,6 +104,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "masked_fill": lambda library, x: library.masked_fill(input=x, mask=x > 0, value=1.0),
     "zeros_like": lambda library, x: library.zeros_like(input=x),
     "moveaxis": lambda library, x: library.moveaxis(input=x, source=0, destination=1),
+    "zeros": lambda library, x: library.zeros(size=(2, 3)) + library.full(size=(2, 3), fill_value=1.5),
     "broadcast_to": lambda library, x: library.broadcast_to(x, size=(2, 3, 4)),
 }
 

@@ -20,7 +20,7 @@ from tenon.dialects.types.types import element_type, is_known, numpy_dtype, tens
 
 
 @tensor_function
-@also_called(fill_value="value")
+@also_called(fill_value="value", size="shape")
 def full(
     shape: Sequence[int] | int,
     value: Any,
@@ -81,6 +81,7 @@ def sizes_and_dtype(function: str, given: tuple[Any, ...], dtype: object) -> tup
 
 
 @tensor_function
+@also_called(size="shape")
 def zeros(
     *sizes: Any, shape: Any = None, dtype: object = "f32", device: str | None = None, requires_grad: bool = False
 ) -> Any:
@@ -93,6 +94,7 @@ def zeros(
 
 
 @tensor_function
+@also_called(size="shape")
 def ones(
     *sizes: Any, shape: Any = None, dtype: object = "f32", device: str | None = None, requires_grad: bool = False
 ) -> Any:
