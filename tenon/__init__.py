@@ -243,6 +243,7 @@ def _load_runtime() -> Any:
     """What evaluates ops: importing it registers them and lets them run on arrays; tensors are loaded when one is asked
     for."""
     registry = import_module("tenon.dialects.definition.registry")
+    registry.install_front(lambda name: name in _WHERE or name in _MODULES or name in _RENAMED)
     registry.install_tensors(lambda *given: import_module("tenon.drawing").made_as_asked(*given))
     return import_module("tenon.runtime.evaluate")
 

@@ -91,6 +91,8 @@ class TenonOptMain(xDSLOptMain):
         for dialect in registered_dialects():
             if dialect.name not in self.ctx.registered_dialect_names:
                 self.ctx.load_dialect(dialect)
+            elif dialect.name not in TENON_UNIVERSE.all_dialects:
+                raise ValueError(f"ops of users cannot be in the dialect '{dialect.name}', which is one of xDSL's")
         for user_pass in _passes_of(modules, ModulePass):
             name = user_pass.name
             known = self.available_passes.get(name)

@@ -20,6 +20,7 @@ _METHODS: dict[str, Callable[..., Any]] = {}
 _FUNCTIONS_OF_ARRAYS: list[Callable[[str], Any]] = []
 _TRACED_DEVICE: list[Callable[[str], bool]] = []
 _TENSORS: list[Callable[[str, Any, str | None, bool], Any]] = []
+_FRONT: list[Callable[[str], bool]] = []
 _PLACEMENT: list[Callable[[Any, str | None, Any], Any]] = []
 _EVALUATOR: list[Evaluator] = []
 _GENERATION: list[int] = [0]
@@ -107,7 +108,7 @@ def tensor_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     name = function.__name__
     existing = _FUNCTIONS.get(name)
-    if existing is not None and _is_own(existing) and not _is_own(function):
+    if not _is_own(function) and (_is_front(name) or (existing is not None and _is_own(existing))):
         warnings.warn(f"tenon.{name} stays the function of Tenon's own", stacklevel=2)
         return function
     _FUNCTIONS[name] = function
@@ -136,6 +137,10 @@ def find_method(name: str) -> Callable[..., Any]:
     return _METHODS[name]
 
 
+def _is_front(name: str) -> bool:
+    return bool(_FRONT) and _FRONT[0](name)
+
+
 def _is_own(function: Callable[..., Any]) -> bool:
     """Whether what `_FUNCTIONS` has is Tenon's own: an op's function, or a plain one."""
     return str(getattr(getattr(function, "op", function), "__module__", "")).startswith("tenon.")
@@ -149,6 +154,11 @@ def install_evaluator(evaluator: Evaluator) -> None:
 def install_functions(find: Callable[[str], Any]) -> None:
     """Set what finds the functions that are called outside of any trace, by their names."""
     _FUNCTIONS_OF_ARRAYS[:] = [find]
+
+
+def install_front(has_own: Callable[[str], bool]) -> None:
+    """Set what tells whether the front module has something of its own by a name, which no op's function can take."""
+    _FRONT[:] = [has_own]
 
 
 def install_placement(place: Callable[[Any, str | None, Any], Any]) -> None:
@@ -224,7 +234,8 @@ def register(cls: OpClass, function: Callable[..., Any]) -> None:
     for name in (cls.name.rpartition(".")[2], *cls.ALIASES) if cls.HAS_FUNCTION else ():
         existing = _FUNCTIONS.get(name)
         op = getattr(existing, "op", None)
-        if existing is not None and _is_own(existing) and (op is None or op.name != cls.name):
+        is_taken = existing is not None and _is_own(existing) and (op is None or op.name != cls.name)
+        if is_taken or (not _is_own(function) and _is_front(name)):
             warnings.warn(
                 f"{cls.name}: tenon.{name} stays the function of Tenon's own; call {cls.__name__}.apply", stacklevel=4
             )

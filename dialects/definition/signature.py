@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,26 @@ from tenon.dialects.support.forking import cached_property
 from tenon.dialects.support.suggestion import did_you_mean
 from tenon.dialects.types.types import TensorConstraint
 
+UPSTREAM_DIALECTS = frozenset(
+    [
+        "amx",
+        "arith",
+        "builtin",
+        "func",
+        "gpu",
+        "linalg",
+        "llvm",
+        "math",
+        "memref",
+        "nvgpu",
+        "nvvm",
+        "scf",
+        "tensor",
+        "vector",
+        "warpgroup",
+    ]
+)
+"""Dialects that programs have ops of besides Tenon's and users'."""
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 Arity = Literal["one", "optional", "variadic"]
 
@@ -181,10 +202,23 @@ def check_names(cls: type[IRDLOperation], base: type[IRDLOperation]) -> None:
     where = f"{cls.__name__} ({cls.name})"
     if not _NAME.fullmatch(cls.name):
         raise TypeError(f"{where}: its name may have letters, digits and underscores, and dots between them")
+    if (dialect := cls.name.partition(".")[0]) in UPSTREAM_DIALECTS:
+        raise TypeError(f"{where}: the dialect {dialect!r} is one of MLIR's; choose another name")
     for name, value in vars(cls).items():
-        if type(value).__module__ == "xdsl.irdl.operations" and (name == "out" or hasattr(base, name)):
-            what = "the argument of calls that results are written to" if name == "out" else "something that ops have"
+        if type(value).__module__ == "xdsl.irdl.operations" and (what := _taken(name, base)):
             raise TypeError(f"{where}: {name!r} cannot be declared, as it is {what}; choose another name")
+
+
+def _taken(name: str, base: type) -> str:
+    """What a name means already that an operand, a setting or a result cannot have; nothing if it can."""
+    if keyword.iskeyword(name):
+        return "a keyword of Python's"
+    if name in ("cls", "self"):
+        return "what hooks call their class or op"
+    if name == "out":
+        return "the argument of calls that results are written to"
+    of_every_op = hasattr(base, name) or any(name in vars(parent).get("__annotations__", ()) for parent in base.__mro__)
+    return "something that ops have" if of_every_op else ""
 
 
 def _has_exactly(function: Any, count: int, named: Iterable[str]) -> bool:

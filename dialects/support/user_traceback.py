@@ -5,7 +5,9 @@ from __future__ import annotations
 import dis
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
@@ -13,6 +15,9 @@ _RAISE = dis.opmap["RAISE_VARARGS"]
 # `contextlib` stands between the blocks of a `with` and nothing else, `typing_extensions` before what is deprecated.
 _OWN = ("tenon", "xdsl", "contextlib", "typing_extensions")
 _SHORTENED = "_tenon_frames_hidden"
+_OP = "_tenon_op"
+_ENDLESS = 20
+"""How often a function is called by itself that is taken to have no end, where the stack ended."""
 _IS_SHOWING_ALL: list[Callable[[], bool]] = []
 
 P = ParamSpec("P")
@@ -64,8 +69,14 @@ def call_user(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 def hide_own_frames(error: BaseException) -> None:
     """Take Tenon's own frames out of the tracebacks of `error` and of what it was raised from.
 
-    A traceback that ends in Tenon without a `raise` statement is a defect there, and stays whole.
+    A traceback that ends in Tenon without a `raise` statement is a defect there, and stays whole; but one in which a
+    function of the user's calls itself by way of Tenon until the stack ends, says so.
     """
+    with suppress(RecursionError):  # which `error` is as well, most likely: further out there is stack enough
+        _hide_own_frames(error)
+
+
+def _hide_own_frames(error: BaseException) -> None:
     if _IS_SHOWING_ALL and _IS_SHOWING_ALL[0]():
         return
     seen: set[int] = set()
@@ -73,10 +84,38 @@ def hide_own_frames(error: BaseException) -> None:
     while current is not None and id(current) not in seen:
         seen.add(id(current))
         frames = list(_frames(current.__traceback__))
-        if frames and (_is_shortened(current) or not _is_own(frames[-1]) or _is_raised_on_purpose(frames[-1])):
+        if isinstance(current, RecursionError) and (culprit := _endless(frames)) is not None:
+            _tell_recursion(current, frames, culprit)
+        elif frames and (_is_shortened(current) or not _is_own(frames[-1]) or _is_raised_on_purpose(frames[-1])):
             current.__traceback__ = _joined([frame for frame in frames if not _is_own(frame)])
             vars(current)[_SHORTENED] = True
         current = current.__cause__ or current.__context__
+
+
+def _endless(frames: Sequence[TracebackType]) -> TracebackType | None:
+    """The last frame of the function of the user's that calls itself without end; `None` where none does."""
+    own = [frame for frame in frames if not _is_own(frame)]
+    counts = Counter([frame.tb_frame.f_code for frame in own])
+    if not counts or (most := counts.most_common(1)[0])[1] < _ENDLESS:
+        return None
+    return next(frame for frame in reversed(own) if frame.tb_frame.f_code is most[0])
+
+
+def _tell_recursion(error: RecursionError, frames: Sequence[TracebackType], culprit: TracebackType) -> None:
+    """Say which function, of which op, calls itself, and leave of the traceback what leads there."""
+    code = culprit.tb_frame.f_code
+    ops = [frame.tb_frame.f_locals.get("cls") for frame in frames if _is_own(frame)]
+    owners = [op for op in ops if isinstance(op, type) and code.co_qualname.startswith(f"{op.__qualname__}.")]
+    names = [name for op in owners if isinstance(name := getattr(op, "name", None), str)]
+    name = vars(error).setdefault(_OP, names[0]) if names else vars(error).get(_OP)  # further out these frames are gone
+    of = f", a hook of {name}," if name else ""
+    error.__notes__ = [f"{code.co_qualname}{of} calls itself without end ({code.co_filename}:{culprit.tb_lineno})"]
+    error.__cause__ = error.__context__ = None
+    own = [frame for frame in frames[: frames.index(culprit) + 1] if not _is_own(frame)]
+    first = next(index for index, frame in enumerate(own) if frame.tb_frame.f_code is code)
+    again = [frame for frame in own[first:] if frame.tb_frame.f_code.co_filename == code.co_filename]
+    error.__traceback__ = _joined([*own[:first], *again[:_ENDLESS]])
+    vars(error)[_SHORTENED] = True
 
 
 def _is_shortened(error: BaseException) -> bool:

@@ -68,6 +68,11 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: tensor_op(unary("made.a", apply=setting(int))),
         "'apply' cannot be declared, as it is something",
     ),
+    **{
+        name: (lambda name=name: tensor_op(unary("made.a", **{name: setting(int)})), f"'{name}' cannot be declared, as")
+        for name in ("lambda", "cls", "attributes", "location")
+    },
+    "dialect": (lambda: tensor_op(unary("math.cube")), "the dialect 'math' is one of MLIR's"),
     "out": (lambda: tensor_op(unary("made.a", out=setting(int))), "'out' cannot be declared, as it is the argument"),
     "no_op_yet": (lambda: unary("made.a").apply(X), "^MadeOp is no op yet: write @tensor_op above its class$"),
     "choice": (lambda: setting(str, default="c", choices=("a",)), "^setting: the default 'c' is not one of 'a'$"),
@@ -102,8 +107,8 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         "^made.d: read is given 1 indices for an operand of rank 2.*test_definitions.py",
     ),
     "no_batch": (
-        lambda: tenon.vmap(tensor_op(unary("made.e", batch=classmethod(lambda cls, size, batched, x: None))).apply)(X),
-        "^made.e: batch gives a NoneType where tensor<2x3xf64> is needed.*test_definitions.py",
+        lambda: tenon.vmap(tensor_op(unary("made.ee", batch=classmethod(lambda cls, size, batched, x: None))).apply)(X),
+        "^made.ee: batch gives a NoneType where tensor<2x3xf64> is needed.*test_definitions.py",
     ),
     "no_text": (
         lambda: opaque("made.f", lambda *_: None).apply(X),

@@ -56,3 +56,25 @@ def test_what_was_to_print_errors_before_still_does(tmp_path: Path) -> None:
     program.write_text(f"{hook}\nimport tenon\ntenon.exp(1.0)\ntenon.softmaxx\n")
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
     assert done.stderr == "mine AttributeError\n"
+
+
+ENDLESS = """
+@tenon.tensor_op
+class EndlessOp(tenon.IndexMapOp):
+    "."
+    name = "mine.endless"
+    x = tenon.operand_def(tenon.FLOAT_TENSOR)
+    result = tenon.result_def(tenon.FLOAT_TENSOR)
+    source = staticmethod(lambda index, shape, /: index)
+    @staticmethod
+    def infer(x):
+        return tenon.endless(np.ones(3))
+"""
+
+
+def test_a_hook_that_calls_itself_is_named(tmp_path: Path) -> None:
+    lines = run(tmp_path, ENDLESS, "tenon.jit(tenon.endless)(np.ones(3))")
+    assert len(lines) < 30
+    assert files(lines) == {"program.py"}
+    place = f"{tmp_path / 'program.py'}:15"
+    assert lines[-1] == f"EndlessOp.infer, a hook of mine.endless, calls itself without end ({place})"

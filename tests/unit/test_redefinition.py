@@ -181,6 +181,23 @@ def test_the_name_of_an_own_function_is_kept_with_a_warning() -> None:
     assert ExpOp.apply(np.float32(1.5)) == 3.0
 
 
+def test_the_name_of_what_is_no_op_is_kept_with_a_warning() -> None:
+    transform = tenon.vmap
+    with pytest.warns(
+        UserWarning, match=r"mine\.vmap: tenon\.vmap stays the function of Tenon's own; call VmapOp\.apply"
+    ):
+
+        @tenon.tensor_op
+        class VmapOp(tenon.UnaryOp):
+            """Twice `x`."""
+
+            name = "mine.vmap"
+            scalar = staticmethod(lambda x: 2.0 * x)
+
+    assert tenon.vmap is transform
+    np.testing.assert_array_equal(tenon.vmap(lambda x: x + VmapOp.apply(x))(X), 3 * X)
+
+
 def test_the_name_of_an_own_function_is_not_taken_by_a_function() -> None:
     before = tenon.softplus
 
