@@ -106,6 +106,7 @@ class JitFunction(NativeCalls):
             return self
         if self._follower is None:
             self._follower = _made_again(self, (static, donated, "cuda", dynamic, schedule), self._frozen)
+            self._follower._device_calls = self._device_calls  # so that calls like one before do not come here
         return self._follower
 
     def freeze(self, /, *args: Any, **kwargs: Any) -> JitFunction:

@@ -260,6 +260,15 @@ def test_functions_run_where_their_arguments_are() -> None:
     close(x.grad, np.cos(floats(3)), "cpu")
 
 
+def test_calls_that_follow_their_arguments_are_native(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, function = sys.modules["cupy"].asarray(floats(3)), tenon.jit(lambda x, *, shift: {"y": x * 2 + shift})
+    for _ in range(3):
+        np.testing.assert_allclose(function(x, shift=x)["y"].get(), 3 * floats(3), rtol=1e-6)
+        np.testing.assert_allclose(function(floats(3), shift=1)["y"], 2 * floats(3) + 1, rtol=1e-6)
+    monkeypatch.setattr(function, "parameters", None)
+    np.testing.assert_allclose(function(x, shift=x)["y"].get(), 3 * floats(3), rtol=1e-6)
+
+
 def test_traced_functions_run_where_their_tensors_are() -> None:
     w, places = on_gpu(floats(3, 2), requires_grad=True), list[str]()
 
