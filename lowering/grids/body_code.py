@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from math import prod
 
 from xdsl.dialects import arith, linalg, memref
 from xdsl.dialects import vector as vector_dialect
@@ -12,14 +13,19 @@ from tenon.dialects.families.monoid import combining_op
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.buffers.alignments import known_alignment
 from tenon.lowering.buffers.memref_facts import element_bytes, row_major_strides
+from tenon.lowering.grids.copies import vector_of
+from tenon.lowering.grids.exchanged_stores import are_exchanged
 from tenon.lowering.grids.thread_code import Registers, ThreadCode
 from tenon.lowering.grids.tiles import SharedTile
 from tenon.lowering.kernels.selection import slice_of
 from tenon.lowering.kernels.statement import DIVISIONS, buffer_shape, element_type
 from tenon.lowering.loop_ir.builder import Position, vector_type
 from tenon.lowering.steps.nest import Loop, Nest, NestAccess, NestStatement, Space
+from tenon.lowering.steps.validity import is_scanned
 
 _CASTS = (arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, arith.SIToFPOp, arith.UIToFPOp, arith.TruncFOp)
+MANY = 32
+"""Results of a thread up to which all may be in registers at once."""
 Held = dict[tuple[object, ...], Registers]
 """What registers hold, by the place of the access that reads or writes it."""
 
@@ -137,6 +143,37 @@ class BodyCode:
 
     def _index(self, statement: NestStatement, op: linalg.ops.IndexOp) -> SSAValue:
         return self.code.builder.index(self.code.axis(statement.axes[op.dim.value.data]))
+
+    # What the thread has
+
+    def _open(self, axes: Sequence[str]) -> list[Loop]:
+        """The loops along axes that the thread is not inside of."""
+        return [loop for loop in self.nest.loops_of(axes) if loop.name not in self.code.positions]
+
+    def _stored_by_vectors(self, statement: NestStatement) -> list[Loop]:
+        """The loops in which a thread that has many results stores each vector of them when it is computed: of all
+        together, the assembler computes many at a time, and keeps in memory what there are no registers for."""
+        nest, loops = self.nest, self._open(statement.axes)
+        written_out = [loop for loop in loops if loop.written_out]
+        if statement.reduced or is_scanned(statement) or prod(loop.extent for loop in written_out) <= MANY:
+            return []
+        vector = vector_of(nest, statement.outputs[0])
+        if vector not in written_out or self._lane_loads(statement, vector):
+            return []
+        read = {access.buffer for other in nest.statements for access in other.inputs if access.access.is_used}
+        for output in statement.outputs:
+            is_stored = nest.space(output.buffer) is Space.REGISTERS and output.buffer not in read
+            if not is_stored or output.buffer not in nest.kernel.function.body.block.args:
+                return []
+            if vector_of(nest, output) is not vector or are_exchanged(nest, output):
+                return []
+        return [loop for loop in written_out if loop is not vector]
+
+    def _array(self, output: NestAccess) -> Registers | None:
+        """Registers for what the thread has of an output inside of the loops that it is in."""
+        if self.nest.space(output.buffer) is not Space.REGISTERS:
+            return None
+        return self.code.registers(element_type(output.access.buffer), self._open(output.axes))
 
     # Neighbours at computed places
 

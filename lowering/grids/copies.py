@@ -28,9 +28,10 @@ def vector_of(nest: Nest, access: NestAccess) -> Loop | None:
 
 
 def copy_in(code: ThreadCode, access: NestAccess) -> Registers:
-    """What the thread needs of an argument, in registers; zeros beyond extents."""
+    """What the thread needs of an argument inside of the loops that it is in, in registers; zeros beyond extents."""
     loop = vector_of(code.nest, access)
-    array = code.registers(element_type(access.access.buffer), code.nest.loops_of(access.axes), loop)
+    loops = [known for known in code.nest.loops_of(access.axes) if known.name not in code.positions]
+    array = code.registers(element_type(access.access.buffer), loops, loop)
     _CopyIn(code, access, array).emit()
     return array
 

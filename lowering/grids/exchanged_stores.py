@@ -17,7 +17,7 @@ from xdsl.ir import SSAValue
 
 from tenon.lowering.grids.across_threads import shuffled
 from tenon.lowering.grids.copies import copy_out, vector_of
-from tenon.lowering.grids.thread_code import REGISTERS, Registers, ThreadCode
+from tenon.lowering.grids.thread_code import REGISTERS, Registers, ThreadCode, kept_loops
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.loop_ir.builder import Position, Steps, vector_type
 from tenon.lowering.steps.nest import Bind, Loop, Nest, NestAccess
@@ -39,23 +39,28 @@ class _Dealt:
 
 def store_out(code: ThreadCode, access: NestAccess, array: Registers, condition: SSAValue | None) -> None:
     """Store what the thread has of an output, where the condition holds; all threads of a warp come here together."""
-    dealt = _dealt(code.nest, access, array)
+    dealt = _dealt(code.nest, access, array.loops)
     if dealt is None:
         copy_out(code, access, array, condition)
     else:
         _store_exchanged(code, access, array, dealt, condition)
 
 
-def _dealt(nest: Nest, access: NestAccess, array: Registers) -> _Dealt | None:
+def are_exchanged(nest: Nest, access: NestAccess) -> bool:
+    """Whether lanes exchange what they have of an output, all of which is in registers then."""
+    return _dealt(nest, access, kept_loops(nest.loops_of(access.axes))) is not None
+
+
+def _dealt(nest: Nest, access: NestAccess, held: Sequence[Loop]) -> _Dealt | None:
     """How lanes hold an output, if four of these are to exchange pairs."""
     pair = vector_of(nest, access)
-    if pair is None or not array.loops or array.loops[-1] is not pair or pair.extent != PAIR:
+    if pair is None or not held or held[-1] is not pair or pair.extent != PAIR:
         return None
     if ROW * access.access.element_bytes != nest.machine.access:
         return None
     loops, last = nest.loops_of([pair.axis]), nest.bound(Bind.LANE)[-1:]
     lanes = [loop for loop in loops if loop.bind is Bind.LANE]
-    rows = [loop for loop in loops if loop.unrolled and loop in array.loops]
+    rows = [loop for loop in loops if loop.unrolled and loop in held]
     if [(loop.extent, loop.stride) for loop in lanes] != [(PAIRS, PAIR)] or len(rows) != 1:
         return None
     if [loop.name for loop in last] != [lanes[0].like or lanes[0].name]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 
 from xdsl.dialects import arith, gpu
 from xdsl.ir import Operation, SSAValue
@@ -78,13 +79,9 @@ class StatementCode(BodyCode):
 
     def _emit_each(self, statements: Sequence[NestStatement]) -> None:
         """Statements in order, but for those that are computed where they are read."""
-        for statement in statements:
-            if not all(self.nest.space(output.buffer) is Space.INLINE for output in statement.outputs):
-                self._emit(statement)
-
-    def _open(self, axes: Sequence[str]) -> list[Loop]:
-        """The loops along axes that the thread is not inside of."""
-        return [loop for loop in self.nest.loops_of(axes) if loop.name not in self.code.positions]
+        emitted = [s for s in statements if not all(self.nest.space(o.buffer) is Space.INLINE for o in s.outputs)]
+        for _, group in groupby(enumerate(emitted), lambda pair: self._stored_by_vectors(pair[1]) or pair[0]):
+            self._emit(*[statement for _, statement in group])
 
     def _hold_inputs(self, statement: NestStatement) -> None:
         """Load the packed inputs that the loops around the code determine."""
@@ -112,7 +109,8 @@ class StatementCode(BodyCode):
                 reads.append(access)
         return reads
 
-    def _emit(self, statement: NestStatement) -> None:
+    def _emit(self, statement: NestStatement, *others: NestStatement) -> None:
+        """A statement, and others whose results are stored by vectors in the same loops."""
         loops = self._open(statement.axes)
         outer = [loop for loop in loops if loop.in_order and loop.axis not in statement.reduced]
         turns = [loop for loop in loops if loop.rotated and not statement.reduced]
@@ -123,15 +121,28 @@ class StatementCode(BodyCode):
 
         def row() -> None:
             self.held = dict(before)
-            self._hold_inputs(statement)
-            if self._overwrites(statement):
+            around = self._stored_by_vectors(statement)
+            if not around:
+                self._hold_inputs(statement)
+            if any(map(self._overwrites, (statement, *others))):
                 self.code.builder.add(gpu.BarrierOp())
             if is_scanned(statement):
                 self._scan(statement, inner, lasting)
             elif statement.reduced:
                 self._reduce(statement, inner, written_out, lasting)
             else:
+                self.code.over(around, partial(elements, around))
+
+        def elements(around: Sequence[Loop]) -> None:
+            if not around:
                 self._map(statement, written_out, lasting)
+                return
+            held = dict(self.held)
+            for one in (statement, *others):
+                self._hold_inputs(one)
+            for one in (statement, *others):
+                self._map(one, [loop for loop in written_out if loop not in around], {})
+            self.held = held
 
         self.copies.over(outer, lambda: self._in_turns(turns, row))
         self.held = before if outer else before | lasting
@@ -204,11 +215,6 @@ class StatementCode(BodyCode):
         else:
             self.code.over([loop for loop in written_out if loop is not vectors[0]], lanes)
         self._finish(statement.outputs, arrays, lasting)
-
-    def _array(self, output: NestAccess) -> Registers | None:
-        if self.nest.space(output.buffer) is not Space.REGISTERS:
-            return None
-        return self.code.registers(element_type(output.access.buffer), self.nest.loops_of(output.axes))
 
     def accumulators(self, statement: NestStatement, output: NestAccess) -> Registers:
         """Registers in which a statement that combines has its results: those of a product as its instruction wants."""

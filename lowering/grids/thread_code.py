@@ -59,6 +59,12 @@ class Registers:
     """Whether at each iteration of a loop that takes turns the registers of the first one are meant."""
 
 
+def kept_loops(loops: Sequence[Loop], last: Loop | None = None) -> list[Loop]:
+    """Those of `loops` that are written out, vectors last, and of these the loop `last`, if it is given."""
+    kept = [loop for loop in loops if loop.written_out]
+    return sorted(kept, key=lambda loop: 2 if loop is last else int(loop.vector))
+
+
 class ThreadCode:
     """Writes what a thread does to `entry`, a block that may have been begun."""
 
@@ -289,9 +295,7 @@ class ThreadCode:
     def registers(self, element: Attribute, loops: Sequence[Loop], last: Loop | None = None) -> Registers:
         """An array of registers for each iteration of those of `loops` that are written out, vectors last, and of these
         the loop `last`, if it is given."""
-        kept = [loop for loop in loops if loop.written_out]
-        kept.sort(key=lambda loop: 2 if loop is last else int(loop.vector))
-        return self.array(element, kept)
+        return self.array(element, kept_loops(loops, last))
 
     def array(self, element: Attribute, loops: Sequence[Loop]) -> Registers:
         """An array of registers for each iteration of loops, in this order."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from grid_cases import Case, lowered
+from grid_cases import Case, assert_in_registers, lowered
 
 import tenon
 from tenon.lowering.cuda.emit_cuda import kernels
@@ -242,3 +242,17 @@ def test_only_what_the_assembler_serialises_takes_another_form(monkeypatch: pyte
     write_schedule(module, {"kernel_1": re.findall(r"^    (\w+\(.+)$", explained[0], re.MULTILINE)})
     with pytest.raises(nvrtc.SerialisedError, match="kernel_1"):
         build(module, "cuda:sm_90a")
+
+
+@needs_nvrtc
+def test_what_follows_a_product_takes_no_memory_of_threads() -> None:
+    """Two functions of all results that have much in common."""
+
+    def step(x: Any, w: Any, b: Any) -> Any:
+        z = x @ w.T + b
+        return tenon.gelu(z), tenon.grad(lambda z: tenon.sum(tenon.gelu(z)))(z)
+
+    arrays = [np.zeros(shape, np.float32) for shape in ((2048, 256), (1024, 256), (1024,))]
+    module = lowered(Case(step, arrays, step), gpu_of("sm_90a"))
+    assert len(kernels(module)) == 1
+    assert_in_registers(module, "sm_90a")
