@@ -35,29 +35,44 @@ VECTOR = 4
 SPREAD = (4, 8)
 """How the threads of a warp are spread along the rows and the columns of the result."""
 DEPTHS = 8, 16
-"""Of a warp's pieces of the reduced axis: at least a vector for each thread of a block of the largest tile."""
+"""Of a warp's pieces of the reduced axis."""
 LEAST = 16
 """Rows and columns below which a tile is mostly empty."""
 LARGE, MANY = 1 << 20, 64
 """Bytes of a matrix, and its columns, from which on it is better read once for a few rows."""
-SIZES = ((2, 4), (2, 2), (2, 1), (1, 1)), ((2, 2), (2, 1), (1, 2), (1, 1))
-"""For rows and columns how often a thread has a vector, and how many warps there are: 128, 64, 32, 16 rows and 128, 64,
-64, 32 columns."""
+SIZES = ((4, 4), (4, 2), (2, 4), (2, 2), (2, 1), (1, 1)), ((2, 2), (2, 1), (1, 2), (1, 1))
+"""For rows and columns how often a thread has a vector, and how many warps there are: 256, 128, 128, 64, 32, 16 rows
+and 128, 64, 64, 32 columns."""
 SLICES = 1, 2, 4
 """Of the reduced axis that warps of a block have: they make up for tiles of which there are too few."""
 LARGEST_BLOCK = 512
 """Threads of a block."""
-HELD = 512
+HELD = 256
 """Threads that a multiprocessor has to have room for: they hide each other's latencies."""
-BESIDE_SUMS = 16
+MOST_REGISTERS = 216
+"""Of a thread, as they are counted here: of larger tiles, the assembler keeps some in memory."""
+BESIDE_SUMS = 20
 """What a thread keeps beside sums, two sets of the numbers that are multiplied, and what it copies."""
-BESIDE_PRODUCTS = 2
+BESIDE_PRODUCTS = 6
 """Instructions of a thread beside multiply-adds and loads, for each step along the reduced axis."""
-ANSWERED = 3 / 4
-"""Of the latency of memory what a copy takes: most operands are in L2."""
-REACHED = 0.71
-"""The share of what the formula says that multiply-adds have reached: 3.26 ms for 4096^3 on an H200."""
-SURELY = 1.1
+STORED = 2
+"""How many times as long as to read a number the shared memory takes to get one: they come one by one."""
+EXCHANGED = 3
+"""The same for sums that are exchanged, for which all warps wait."""
+LONGEST = 1024
+"""Multiply-adds of a thread for a piece, which are written out: the instructions of more do not stay in their cache."""
+LARGEST = 2048
+"""The same of all slices of a piece."""
+WAITED = 1 / 2
+"""Of the latency of memory what a block alone waits for with each piece, whatever it computes meanwhile."""
+SINGLE = 3 / 2
+"""Cycles in which a scheduler begins an instruction of the only warp that it has."""
+BEGUN = 4
+"""Latencies of memory that a round takes beside its pieces: first copies, last results, and blocks that begin."""
+REACHED = 0.8
+"""The share of what the limits say that instructions and shared memory reach together, as measured on an H200 with 160
+tiles of five products."""
+SURELY = 1.05
 """How much longer than cuBLAS ours have to take by prediction."""
 LIBRARY_TILE = 128
 """Rows and columns of a tile of cuBLAS, about; where they are few, it has smaller ones, and is not faster."""
@@ -145,7 +160,7 @@ def faster_library(nest: Nest) -> Sequence[Tiled] | str:
     accesses = product.left, product.right, product.statement.outputs[0]
     moved = sum(prod(access.access.shape) * access.access.element_bytes for access in accesses)
     memory = moved / machine.bandwidth * machine.clock
-    ours, its = (max(cycles, memory) for cycles in (taken / REACHED, library_cycles(found, machine)))
+    ours, its = (max(cycles, memory) for cycles in (taken, library_cycles(found, machine)))
     if ours < SURELY * its:
         return f"cuBLAS takes {its:.0f} cycles by prediction, and the best of our tiles {ours:.0f}"
     facts: Row = {"library": CUBLAS, "cycles": round(its), "cycles of our tiles": round(ours)}
@@ -228,7 +243,13 @@ def tiles(nest: Nest, product: MatrixProduct) -> list[Tile]:
         for depth in DEPTHS
         if slices * depth <= max(nest.extents[product.reduced], DEPTHS[0])
     ]
-    return [tile for tile in made if tile.warps * nest.machine.warp <= LARGEST_BLOCK and not is_large(tile)]
+
+    def is_long(tile: Tile) -> bool:
+        sums = prod(tile.of_thread)
+        return tile.depth * sums > LONGEST or tile.piece * sums > LARGEST
+
+    most = LARGEST_BLOCK // nest.machine.warp
+    return [tile for tile in made if tile.warps <= most and not is_long(tile) and not is_large(tile)]
 
 
 def needs(nest: Nest, product: MatrixProduct, tile: Tile) -> Needs:
@@ -241,7 +262,8 @@ def needs(nest: Nest, product: MatrixProduct, tile: Tile) -> Needs:
     numbers = n * m + 2 * (n + m) + copied // size // threads
     registers = numbers * size // GPU_REGISTER + BESIDE_SUMS
     exchanged = down * across * size * tile.slices if tile.slices > 1 else 0
-    is_small = registers <= machine.registers // HELD and 2 * copied + exchanged <= machine.largest_shared
+    most = min(machine.registers // HELD, MOST_REGISTERS)
+    is_small = registers <= most and 2 * copied + exchanged <= machine.largest_shared
     most = machine.resident(threads, registers, 2 * copied + exchanged) if is_small else 0
     return Needs(blocks, threads, registers, copied, exchanged, min(most, -(-blocks // machine.multiprocessors)))
 
@@ -261,18 +283,19 @@ def cycles(nest: Nest, product: MatrixProduct, tile: Tile) -> float:
     begun = tile.depth * (n * m + (n + m) / tile.vector + BESIDE_PRODUCTS)
     lanes = machine.double_lanes if size > GPU_REGISTER else machine.lanes
     answer = machine.latency * machine.clock
-    of_block = (
+    shared = block.threads * tile.depth * (n + m) * size + STORED * block.copied
+    busy = (
         tile.warps * begun / machine.schedulers,
         block.threads * tile.depth * n * m / lanes,
-        block.threads * tile.depth * (n + m) * size / machine.shared_access,
-        block.copied / machine.l2_access,
+        shared / machine.shared_access,
     )
-    alone = max(tile.warps / machine.schedulers, 1) * begun + ANSWERED * answer
+    of_piece = max(max(busy) / REACHED, block.copied / machine.l2_access)
+    alone = max(max(tile.warps / machine.schedulers, SINGLE) * begun, answer) + WAITED * answer
     pieces = -(-nest.extents[product.reduced] // tile.piece) * prod(nest.extents[a] for a in product.around)
-    sums = block.exchanged * (1 + tile.slices) / machine.shared_access
+    sums = EXCHANGED * block.exchanged * (1 + tile.slices) / machine.shared_access
 
     def of_round(count: int) -> float:
-        return 2 * answer + pieces * max(count * max(of_block), alone) + count * sums if count else 0
+        return BEGUN * answer + pieces * max(count * of_piece, alone) + count * sums if count else 0
 
     rounds, rest = divmod(block.blocks, machine.multiprocessors * block.resident)
     return rounds * of_round(block.resident) + of_round(-(-rest // machine.multiprocessors))
@@ -326,7 +349,7 @@ class _Contraction:
         steps += packed_results(nest, (self.axes.left.buffer, self.axes.right.buffer))
         steps.append(Pipeline(outer, 2))
         block = needs(nest, self.axes, tile)
-        is_tight = 2 * block.threads >= HELD and block.resident > 1 and tile.slices > 1
+        is_tight = block.threads >= HELD and block.resident > 1 and tile.slices > 1
         sizes = zip((row, column, reduced), (*tile.size, tile.piece), strict=True)
         if is_tight and all(nest.extents[axis] % size == 0 for axis, size in sizes):  # else conditions need registers
             steps.append(Resident(block.resident))

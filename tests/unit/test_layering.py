@@ -441,6 +441,9 @@ FACTS = {f.name for kind in (Machine, Gpu) for f in dataclasses.fields(kind)} | 
 NO_FACTS = {
     "dialects/interpreter/linalg.py:_TILE_POINTS": "points that NumPy computes at once",
     "dialects/ops/order/radix_sorting.py:DIGIT_BITS": "the algorithm's, which decides how many passes a sort takes",
+    "lowering/grid_schedules/contractions.py:LONGEST": "multiply-adds of the code that is made",
+    "lowering/grid_schedules/contractions.py:MOST_REGISTERS": "what the assembler needs beside those that are counted",
+    "lowering/grids/body_code.py:MANY": "results of the code that is made",
     "lowering/llvm/types.py:MOST_LANES": "LLVM's limit",
     "lowering/loop_passes/mark_final.py:_LARGEST_IN_REGISTERS": "LLVM's limit",
     "lowering/loop_passes/prefetch_rows.py:LOCALITY": "the name of a level in upstream's op",

@@ -141,13 +141,13 @@ func.func private @product(%a: memref<2048x512xf32>, %b: memref<512x2048xf32>, %
   func.return
 }
 // CHECK-LABEL: func.func private @product
-// CHECK-SAME:    "split(i, 128) -> ig, ib", "split(ib, 64) -> iu, ir", "split(ir, 16) -> iw, is", "split(is, 4) -> il, iv"
+// CHECK-SAME:    "split(i, 256) -> ig, ib", "split(ib, 64) -> iu, ir", "split(ir, 16) -> iw, is", "split(is, 4) -> il, iv"
 // CHECK-SAME:    "split(j, 128) -> jg, jb", "split(jb, 64) -> ju, jr", "split(jr, 32) -> jw, js", "split(js, 4) -> jl, jv"
 // CHECK-SAME:    "split(k, 8) -> ko, ki", "pack(a0, shared, at=ko, inner=i, pad=4)", "pack(a0, registers)", "pack(a1, shared, at=ko, inner=j)", "pack(a1, registers)", "pack(a2, registers)", "pipeline(ko, 2)"
 
 // -----
 
-// Of few tiles four warps each have a slice of the sums, so that all multiprocessors have two blocks.
+// Of few tiles two sets of warps have a slice of the sums each.
 func.func private @few_tiles(%a: memref<1024x1024xf32>, %b: memref<1024x1024xf32>, %o: memref<1024x1024xf32>) attributes {kernel} {
   %zero = arith.constant 0.0 : f32
   linalg.fill ins(%zero : f32) outs(%o : memref<1024x1024xf32>)
@@ -162,9 +162,9 @@ func.func private @few_tiles(%a: memref<1024x1024xf32>, %b: memref<1024x1024xf32
   func.return
 }
 // CHECK-LABEL: func.func private @few_tiles
-// CHECK-SAME:    "split(i, 64) -> ig, ib", "split(ib, 32) -> iu, ir"
-// CHECK-SAME:    "split(k, 32) -> ko, kb", "split(kb, 8) -> kw, ki", "bind(kw, warp)"
-// CHECK-SAME:    "pipeline(ko, 2)", "resident(2)"
+// CHECK-SAME:    "split(i, 128) -> ig, ib", "split(ib, 64) -> iu, ir"
+// CHECK-SAME:    "split(k, 32) -> ko, kb", "split(kb, 16) -> kw, ki", "bind(kw, warp)"
+// CHECK-SAME:    "pipeline(ko, 2)"
 
 // -----
 
