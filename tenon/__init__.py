@@ -45,7 +45,7 @@ __version__ = "0.1.0"
 _WHERE: dict[str, str] = {
     **dict.fromkeys(("jit", "JitFunction"), "tenon.runtime.jit"),
     **dict.fromkeys(("grad", "linear_transpose", "linearize", "value_and_grad", "vjp", "jvp"), "tenon.transform"),
-    **dict.fromkeys(("map", "vectorize"), "tenon.mapping"),
+    **dict.fromkeys(("apply_along_axis", "map", "piecewise", "vectorize"), "tenon.mapping"),
     **dict.fromkeys(("jacfwd", "jacrev", "hessian"), "tenon.jacobians"),
     **dict.fromkeys(
         ("associative_scan", "checkpoint", "cond", "fori_loop", "while_loop", "scan", "switch"), "tenon.control_flow"
@@ -178,7 +178,7 @@ _MODULES = (
     *("autograd", "cuda", "data", "debug", "func", "linalg", "nn", "onnx", "optim", "quantization", "saving"),
     "testing",
 )
-_CREATING = ("arange", "empty", "eye", "full", "linspace", "logspace", "ones", "zeros")
+_CREATING = ("arange", "empty", "eye", "full", "geomspace", "linspace", "logspace", "ones", "zeros")
 _OWN_IMPORTS = ("Any", "annotations", "builtins", "gc", "import_module")
 # What finds an op by its name, once the runtime is there, and the names that were found.
 _FINDER: list[Any] = []

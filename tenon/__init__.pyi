@@ -32,6 +32,7 @@ from tenon.traces.function import TracedFunction as TracedFunction
 from tenon.dialects.definition.value import TracedValueError as TracedValueError
 from tenon.dialects.types.size import UndecidedSizeError as UndecidedSizeError
 from tenon.dialects.definition.value import Value as Value
+from tenon.mapping import apply_along_axis as apply_along_axis
 from tenon.eager.tensor import as_tensor as as_tensor
 from tenon.control_flow import associative_scan as associative_scan
 from tenon.dialects.definition.autocast import autocast as autocast
@@ -108,6 +109,7 @@ from xdsl.irdl import operand_def as operand_def
 from xdsl.irdl import opt_operand_def as opt_operand_def
 from xdsl.irdl import opt_result_def as opt_result_def
 from tenon.arrays.dtypes import pi as pi
+from tenon.mapping import piecewise as piecewise
 from tenon.arrays.rearranging import positive as positive
 from tenon.drawing import rand as rand
 from tenon.drawing import rand_like as rand_like
@@ -582,6 +584,8 @@ def extract(condition: _Any, x: _Any = ..., *, arr: _Any = ...) -> _Any:
     tracing, since the size of the result depends on it."""
 def eye(n: _b.int, m: _b.int | None = ..., k: _b.int = ..., dtype: _b.object = ..., *, device: _b.str | None = ..., requires_grad: _b.bool = ...) -> _Any:
     """A matrix (`n`, `m`) of zeros, square unless `m` is given, with ones on diagonal `k`."""
+def fill_diagonal(x: _Any = ..., val: _Any = ..., *, a: _Any = ...) -> _Any:
+    """`x` with a number, or elements one after the other, where the indices along all axes are equal."""
 def fix(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` rounded toward zero. Integers stay as they are. The gradient is 0."""
 def flatnonzero(x: _Any = ..., size: _b.int | None = ..., fill_value: _b.int = ..., *, a: _Any = ...) -> _Any:
@@ -640,6 +644,8 @@ def ge(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` is `y` or above; false for NaN."""
 def gelu(x: _Any, approximate: _Literal['none', 'tanh'] = ..., *, out: _Any = ...) -> _Any:
     """`x` times the probability that a standard normal variable is below `x` (Hendrycks and Gimpel, arXiv:1606.08415)."""
+def geomspace(start: _b.float, stop: _b.float, num: _b.int = ..., *, endpoint: _b.bool = ..., dtype: _b.object = ..., device: _b.str | None = ..., requires_grad: _b.bool = ...) -> _Any:
+    """`num` numbers from `start` to `stop`, known ones of one sign, each the same multiple of the one before."""
 def global_avg_pool(x: _Any, *, out: _Any = ...) -> _Any:
     """The mean of each channel of `x` (n, c, ...image), as (n, c, 1, ...). Integers are taken as f32."""
 def global_lp_pool(x: _Any, p: _b.float = ..., *, out: _Any = ...) -> _Any:
@@ -924,8 +930,13 @@ def nanmax(x: _Any, axis: _Any = ..., *, keepdims: _b.bool = ..., dim: _Any = ..
     """The largest element along `axis`, or of all, that is not NaN; NaN where there is none."""
 def nanmean(x: _Any, axis: _Any = ..., *, keepdims: _b.bool = ..., dtype: _Any = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
     """The mean along `axis`, or of all elements, of those that are not NaN; NaN where there are none."""
+def nanmedian(x: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """What `median` is of the elements that are not NaN: of an even number the lower of the two in the middle, as in
+    PyTorch (`nanquantile(x, 0.5)` is between them, as NumPy's); NaN where there is none. Without places."""
 def nanmin(x: _Any, axis: _Any = ..., *, keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
     """The smallest element along `axis`, or of all, that is not NaN; NaN where there is none."""
+def nanquantile(x: _Any, q: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """What `quantile` is of the elements that are not NaN; NaN where there is none."""
 def nanstd(x: _Any, axis: _Any = ..., *, ddof: _b.float = ..., keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
     """The root of the variance that `nanvar` gives."""
 def nansum(x: _Any, axis: _Any = ..., *, keepdims: _b.bool = ..., dtype: _Any = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
@@ -968,6 +979,9 @@ def ones_like(x: _Any, *, dtype: _b.object = ..., device: _b.str | None = ..., r
     """Ones of `x`'s shape and dtype, or of another `dtype`."""
 def outer(x: _Any = ..., y: _Any = ..., *, x1: _Any = ..., x2: _Any = ..., vec2: _Any = ...) -> _Any:
     """The products (m, n) of each element of the vector `x` with each of the vector `y`."""
+def packbits(x: _Any = ..., axis: _b.int | None = ..., bitorder: _b.str = ..., *, a: _Any = ...) -> _Any:
+    """Bytes (ui8), each of eight elements of `x` along `axis`, or of all in row-major order: a bit is set where the
+    element is not 0, from the highest bit on, or the lowest ("little"). What lacks at the end is 0."""
 def pad(x: _Any, low: _b.int | _Sequence[_b.int] | None = ..., high: _b.int | _Sequence[_b.int] | None = ..., value: _b.float = ..., mode: _Literal['constant', 'edge', 'reflect', 'symmetric', 'wrap'] = ..., *, pad_width: _Any = ..., constant_values: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `low[i]` elements before it and `high[i]` behind it along each axis i; negative numbers cut off first."""
 def partition_sort(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
@@ -1274,6 +1288,9 @@ def unbind(x: _Any, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
     """The parts of `x` at each index of `axis`, without that axis; of a `Tensor`, views."""
 def unflatten(x: _Any, axis: _b.int = ..., sizes: _Any = ..., *, dim: _Any = ...) -> _Any:
     """`x` with one axis made several, of these sizes, of which one may be -1."""
+def unpackbits(x: _Any = ..., axis: _b.int | None = ..., count: _b.int | None = ..., bitorder: _b.str = ..., *, a: _Any = ...) -> _Any:
+    """The bits (ui8, 0 or 1) of the bytes `x` along `axis`, or of all in row-major order, from the highest on, or the
+    lowest ("little"); `count` of them, with zeros behind the last, or all but the last -`count` if that is negative."""
 def unravel_index(indices: _Any, shape: _Any = ..., *, dims: _Any = ...) -> _Any:
     """For each axis of a tensor of that shape where the elements with those numbers, in row-major order, are. Raises
     `IndexError` for numbers that it has not, unless they are not known."""
@@ -1281,6 +1298,9 @@ def unsqueeze(x: _Any, axis: _b.int | _Sequence[_b.int] = ..., *, dim: _Any = ..
     """`x` with a new axis of size 1 at each position `axis` of the result."""
 def unstack(x: _Any, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
     """The parts of `x` at each index of `axis`, without that axis; of a `Tensor`, views."""
+def unwrap(x: _Any = ..., discont: _b.float | None = ..., axis: _b.int = ..., *, period: _b.float = ..., p: _Any = ...) -> _Any:
+    """`x` along `axis` with multiples of `period` added where neighbours differ by more than half of it, or by
+    `discont` at least if that is more, so that they do not."""
 def vander(x: _Any, n: _b.int | None = ..., increasing: _b.bool = ..., *, N: _Any = ...) -> _Any:
     """The powers (m, `n`) of each element of the vector `x` (m,), from that of `n` - 1 down to that of 0, or up with
     `increasing`; `n` is m unless it is given."""

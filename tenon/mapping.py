@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from tenon.control_flow import scan
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.value import ops
 from tenon.dialects.support.user_traceback import shows_user_frames
-from tenon.dialects.types.shapes import show
+from tenon.dialects.types.shapes import normalize_axis, show
 from tenon.runtime.arguments.tree import flatten, paths, unflatten
 from tenon.transform import check_functions
 
@@ -152,4 +153,38 @@ def _checked(found: Any, cores: Sequence[tuple[str, ...]], signature: str | None
     ranks = [shaped(result).ndim for result in results]
     if ranks != [len(core) for core in cores]:
         raise ValueError(f"vectorize: the ranks of the results are {ranks}, and the signature is {signature}")
+    return found
+
+
+@shows_user_frames
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """What `func1d(vector, *args, **kwargs)` gives for each vector of the array `arr` along `axis`, in whose place the
+    axes of that are."""
+    check_functions("apply_along_axis", func1d)
+    arr = shaped(arr, "apply_along_axis: arr")
+    axis = normalize_axis(axis, arr.ndim, "apply_along_axis: axis")
+    others = [size for i, size in enumerate(arr.shape) if i != axis]
+    rows = ops.reshape(ops.movedim(arr, axis, -1), shape=(math.prod(others), arr.shape[axis]))
+    found = vmap(lambda row: func1d(row, *args, **kwargs))(rows)
+    made = ops.reshape(found, shape=(*others, *found.shape[1:]))
+    new = found.ndim - 1
+    return ops.movedim(made, tuple(range(made.ndim - new, made.ndim)), tuple(range(axis, axis + new))) if new else made
+
+
+@shows_user_frames
+def piecewise(x: Any, condlist: Sequence[Any], funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+    """At each place of `x` what the function, or the number, of `funclist` is whose condition is the last true one of
+    `condlist`, in the dtype of `x`; where none is, one function more, or 0. Functions are computed of all elements:
+    `func(x, *args, **kw)`."""
+    x = shaped(x, "piecewise: x")
+    conditions = [*condlist] if isinstance(condlist, list | tuple) else [condlist]
+    if len(funclist) not in (len(conditions), len(conditions) + 1):
+        raise ValueError(f"piecewise: there are {len(funclist)} functions for {len(conditions)} conditions")
+
+    def part(given: Any) -> Any:
+        return ops.cast(given(x, *args, **kw), dtype=x.dtype) if callable(given) else ops.full_like(x, given)
+
+    found = part(funclist[-1] if len(funclist) > len(conditions) else 0)
+    for condition, given in zip(conditions, funclist, strict=False):
+        found = ops.select(condition, part(given), found)
     return found

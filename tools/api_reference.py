@@ -34,6 +34,7 @@ _TRANSFORMS = (
         "checkpoint",
     ),
     *("cond", "switch", "fori_loop", "while_loop", "scan", "associative_scan", "map", "vectorize"),
+    *("apply_along_axis", "piecewise"),
     *("custom_vjp", "custom_jvp", "custom_gradient"),
 )
 _DEFINITIONS = (

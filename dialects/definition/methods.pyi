@@ -334,6 +334,8 @@ class Methods:
         """The logistic function of `x`: 1 / (1 + exp(-x)), without overflow."""
     def expm1(self) -> _Self:
         """e to the power `x`, less one; accurate near 0."""
+    def fill_diagonal(self, val: _Any = ..., *, a: _Any = ...) -> _Any:
+        """`x` with a number, or elements one after the other, where the indices along all axes are equal."""
     def fix(self) -> _Self:
         """`x` rounded toward zero. Integers stay as they are. The gradient is 0."""
     def flatnonzero(self, size: _b.int | None = ..., fill_value: _b.int = ..., *, a: _Any = ...) -> _Any:
@@ -652,8 +654,13 @@ class Methods:
         """The largest element along `axis`, or of all, that is not NaN; NaN where there is none."""
     def nanmean(self, axis: _Any = ..., *, keepdims: _b.bool = ..., dtype: _Any = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
         """The mean along `axis`, or of all elements, of those that are not NaN; NaN where there are none."""
+    def nanmedian(self, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+        """What `median` is of the elements that are not NaN: of an even number the lower of the two in the middle, as in
+        PyTorch (`nanquantile(x, 0.5)` is between them, as NumPy's); NaN where there is none. Without places."""
     def nanmin(self, axis: _Any = ..., *, keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
         """The smallest element along `axis`, or of all, that is not NaN; NaN where there is none."""
+    def nanquantile(self, q: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+        """What `quantile` is of the elements that are not NaN; NaN where there is none."""
     def nanstd(self, axis: _Any = ..., *, ddof: _b.float = ..., keepdims: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
         """The root of the variance that `nanvar` gives."""
     def nansum(self, axis: _Any = ..., *, keepdims: _b.bool = ..., dtype: _Any = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
@@ -691,6 +698,9 @@ class Methods:
         """Ones of `x`'s shape and dtype, or of another `dtype`."""
     def outer(self, y: _Any = ..., *, x1: _Any = ..., x2: _Any = ..., vec2: _Any = ...) -> _Any:
         """The products (m, n) of each element of the vector `x` with each of the vector `y`."""
+    def packbits(self, axis: _b.int | None = ..., bitorder: _b.str = ..., *, a: _Any = ...) -> _Any:
+        """Bytes (ui8), each of eight elements of `x` along `axis`, or of all in row-major order: a bit is set where the
+        element is not 0, from the highest bit on, or the lowest ("little"). What lacks at the end is 0."""
     def pad(self, low: _b.int | _Sequence[_b.int] | None = ..., high: _b.int | _Sequence[_b.int] | None = ..., value: _b.float = ..., mode: _Literal['constant', 'edge', 'reflect', 'symmetric', 'wrap'] = ..., *, pad_width: _Any = ..., constant_values: _Any = ...) -> _Self:
         """`x` with `low[i]` elements before it and `high[i]` behind it along each axis i; negative numbers cut off first."""
     def partition_sort(self, descending: _b.bool = ...) -> _Self:
@@ -929,8 +939,14 @@ class Methods:
         """The parts of `x` at each index of `axis`, without that axis; of a `Tensor`, views."""
     def unflatten(self, axis: _b.int = ..., sizes: _Any = ..., *, dim: _Any = ...) -> _Any:
         """`x` with one axis made several, of these sizes, of which one may be -1."""
+    def unpackbits(self, axis: _b.int | None = ..., count: _b.int | None = ..., bitorder: _b.str = ..., *, a: _Any = ...) -> _Any:
+        """The bits (ui8, 0 or 1) of the bytes `x` along `axis`, or of all in row-major order, from the highest on, or the
+        lowest ("little"); `count` of them, with zeros behind the last, or all but the last -`count` if that is negative."""
     def unstack(self, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
         """The parts of `x` at each index of `axis`, without that axis; of a `Tensor`, views."""
+    def unwrap(self, discont: _b.float | None = ..., axis: _b.int = ..., *, period: _b.float = ..., p: _Any = ...) -> _Any:
+        """`x` along `axis` with multiples of `period` added where neighbours differ by more than half of it, or by
+        `discont` at least if that is more, so that they do not."""
     def vander(self, n: _b.int | None = ..., increasing: _b.bool = ..., *, N: _Any = ...) -> _Any:
         """The powers (m, `n`) of each element of the vector `x` (m,), from that of `n` - 1 down to that of 0, or up with
         `increasing`; `n` is m unless it is given."""

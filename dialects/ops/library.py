@@ -4,7 +4,7 @@ from tenon.dialects.ops.elementwise import constant  # isort: split
 
 from tenon.dialects.ops.elementwise import arithmetic, comparison, elementary, gamma, pairwise, rounding, special  # isort: split
 
-from tenon.dialects.ops.elementwise import activation, bessel, combined, incomplete_gamma, piecewise  # isort: split
+from tenon.dialects.ops.elementwise import activation, bessel, bits, combined, incomplete_gamma, piecewise  # isort: split
 
 from tenon.dialects.ops.move import band, indexing, joining, shape, slicing  # isort: split
 
@@ -68,6 +68,7 @@ __all__ = [
     "band",
     "batch_normalization",
     "bessel",
+    "bits",
     "checkpoint",
     "cholesky",
     "class_loss",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import tenon
 
@@ -87,9 +88,28 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "choose": (lambda m, i, x: m.choose(i, (x[0], x[1], 7.0 * x[2])), (np.array([0, 2, 1, 0]), X)),
     "vdot": (lambda m, x, w: m.vdot(x, w), (X, WEIGHTS)),
     "diagflat": (lambda m, x: m.diagflat(x[:2, :2], -1), (X,)),
+    **{
+        f"{name} {axis} {order}": (lambda m, x, f=name, a=axis, o=order: getattr(m, f)(x, axis=a, bitorder=o), (bits,))
+        for name, bits in (("packbits", X > 0.3), ("unpackbits", NUMBERS.view(np.uint8).reshape(2, 4)))
+        for axis, order in ((None, "big"), (0, "little"), (1, "big"))
+    },
+    "unpackbits, some": (
+        lambda m, x: [m.unpackbits(x, count=n) for n in (5, -9, 70)] + [m.packbits(x // 9)],
+        (NUMBERS.view(np.uint8),),
+    ),
+    "unwrap": (lambda m, x: (m.unwrap(x), m.unwrap(x, 4.0, axis=0), m.unwrap(x, period=1.5)), (4 * X,)),
+    "unwrap at halves": (lambda m, x: m.unwrap(x), (np.array([0.0, np.pi, 0.0, -np.pi, 2 * np.pi]),)),
+    "nanquantile": (
+        lambda m, x: (m.nanquantile(x, 0.3), m.nanquantile(x, [0.0, 0.5, 1.0], 1, keepdims=True)),
+        (HOLES,),
+    ),
+    "nanquantile of rows": (lambda m, x: m.nanquantile(x, 0.5, axis=0), (HOLES,)),
+    "piecewise": (lambda m, x: m.piecewise(x, [x < 0, x > 0.5], [lambda v: -v, 3, lambda v: v + 1]), (X,)),
+    "apply_along_axis": (lambda m, x: m.apply_along_axis(lambda row: row[:2] * 2, 0, x), (X.reshape(3, 2, 2),)),
+    "apply_along_axis, numbers": (lambda m, x: m.apply_along_axis(lambda row: row.sum(), -1, x), (X,)),
     "nanvar": (lambda m, x: (m.nanvar(x), m.nanvar(x, axis=1, ddof=1), m.nanstd(x, axis=0, keepdims=True)), (HOLES,)),
 }
-CANCELLING = ("average", "convolve", "correlate", "gradient", "histogram", "polyval")
+CANCELLING = ("average", "convolve", "correlate", "gradient", "histogram", "nanquantile", "polyval", "unwrap")
 
 
 def arrays(found: Any) -> Iterator[np.ndarray[Any, Any]]:
@@ -97,7 +117,7 @@ def arrays(found: Any) -> Iterator[np.ndarray[Any, Any]]:
         yield np.asarray(part.detach() if hasattr(part, "detach") else part)
 
 
-@pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:Mean of empty")
+@pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:Mean of empty", "ignore:All-NaN")
 @pytest.mark.parametrize("name", CASES)
 def test_functions_are_those_of_numpy(name: str) -> None:
     function, given = CASES[name]
@@ -114,6 +134,22 @@ def test_functions_are_those_of_numpy(name: str) -> None:
         for one, other in zip(arrays(results), expected, strict=True):
             assert one.dtype == other.dtype
             np.testing.assert_allclose(one, other, rtol=1e-14, atol=atol, strict=True)
+
+
+def test_diagonals_ratios_and_medians() -> None:
+    for x, value in ((X, 5.0), (np.zeros((3, 3, 3)), 2.0), (np.arange(6).reshape(2, 3), np.array([7, 8]))):
+        expected = x.copy()
+        np.fill_diagonal(expected, value)
+        np.testing.assert_array_equal(tenon.fill_diagonal(x, value), expected)
+    found = tenon.jit(lambda: tenon.geomspace(-1, -8, 4, endpoint=False, dtype="f64"))()
+    np.testing.assert_allclose(found, np.geomspace(-1, -8, 4, endpoint=False))
+    for axis in (None, 0, 1):
+        theirs = torch.tensor(HOLES).nanmedian() if axis is None else torch.tensor(HOLES).nanmedian(axis).values
+        np.testing.assert_array_equal(tenon.nanmedian(HOLES, axis=axis), theirs.numpy())
+    slopes: Any = tenon.grad(lambda x: tenon.nanquantile(x, 0.5) + tenon.unwrap(x[::2]).sum())(
+        np.array([1, np.nan, 3.0])
+    )
+    np.testing.assert_array_equal(slopes, [1.5, 0, 1.5])
 
 
 def test_how_many_depends_on_values() -> None:
@@ -155,6 +191,11 @@ def test_divisors_of_examples_take_their_own_steps() -> None:
         (lambda: tenon.ravel_multi_index((PLACES,), (2, 3)), "there are 1 arrays of places for 2 axes"),
         (lambda: tenon.unravel_index(X, 3), "unravel_index: places are float64 where integers are needed"),
         (lambda: tenon.mvlgamma(X, 0), "mvlgamma: p is 0 where 1 or more is needed"),
+        (lambda: tenon.packbits(X, bitorder="middle"), "packbits: bitorder is 'middle' where 'big' or 'little' is"),
+        (lambda: tenon.unpackbits(X), "unpackbits: x is float64 where uint8 is needed"),
+        (lambda: tenon.fill_diagonal(X[0], 1), "fill_diagonal: x has rank 1 where 2 or more is needed"),
+        (lambda: tenon.piecewise(X, [X > 0], [1, 2, 3]), "piecewise: there are 3 functions for 1 conditions"),
+        (lambda: tenon.nanquantile(X, 2), "nanquantile: q is 2 where a number from 0 to 1, or a list"),
         (lambda: tenon.convolve(X, X[0]), "convolve: the shapes are (3, 4) and (4,) where two vectors"),
         (lambda: tenon.correlate(X[0], X[0], "all"), "correlate: mode is 'all', none of 'full', 'same' and 'valid'"),
         (lambda: tenon.gradient(X, edge_order=3), "gradient: edge_order is 3 where 1 or 2 is needed"),

@@ -47,6 +47,7 @@ LEFT_OUT = {
     "isin": {"assume_unique"},
     "multinomial": {"input"},
     "prelu": {"weight"},
+    "nanquantile": {"interpolation"},
     "quantile": {"interpolation"},
     "swapdims": {"axis0"},
 }

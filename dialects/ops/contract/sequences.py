@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -182,3 +183,24 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = 
     if steps.ndim == 1 and y.ndim > 1:
         steps = ops.reshape(steps, shape=tuple([-1 if i == axis else 1 for i in range(y.ndim)]))
     return ops.multiply(ops.cumsum(ops.multiply(sums, steps), axis=axis), 0.5)
+
+
+@tensor_function
+@also_called(p="x")
+@one_program_of_large
+def unwrap(x: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * math.pi) -> Any:
+    """`x` along `axis` with multiples of `period` added where neighbours differ by more than half of it, or by
+    `discont` at least if that is more, so that they do not.
+
+    >>> tenon.unwrap(np.array([0.0, 2.0, 5.5, 0.2]))
+    """
+    x = floating(x)
+    axis = normalize_axis(axis, x.ndim, "unwrap: axis")
+    if x.shape[axis] < 2:
+        return x
+    half, steps = period / 2, ops.diff(x, axis=axis)
+    turned = ops.subtract(ops.remainder(ops.add(steps, half), period), half)
+    turned = ops.select(ops.logical_and(ops.equal(turned, -half), ops.greater(steps, 0)), half, turned)
+    moved = ops.select(ops.less(ops.abs(steps), half if discont is None else discont), 0, ops.subtract(turned, steps))
+    rest = ops.add(ops.narrow(x, axis, 1, x.shape[axis] - 1), ops.cumsum(moved, axis=axis))
+    return ops.concatenate([ops.narrow(x, axis, 0, 1), rest], axis=axis)

@@ -349,3 +349,26 @@ def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
     if places.size and places[-1] >= size:
         raise ValueError(f"compress: condition {places[-1]} is true, and x has {size} elements along axis {axis}")
     return ops.gather(tensor, places, axis=axis)
+
+
+@tensor_function
+def geomspace(
+    start: float,
+    stop: float,
+    num: int = 50,
+    *,
+    endpoint: bool = True,
+    dtype: object = "f32",
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Any:
+    """`num` numbers from `start` to `stop`, known ones of one sign, each the same multiple of the one before.
+
+    >>> tenon.geomspace(1.0, 1000.0, 4)
+    """
+    check_device("geomspace", device)
+    check_count("geomspace", "num", num)
+    dtype = "f32" if dtype is None else dtype
+    exact = np.geomspace(start, stop, num, endpoint=endpoint)
+    made = _known(exact.astype(numpy_dtype(element_type(dtype)), copy=False))
+    return as_asked("geomspace", made, device, requires_grad)

@@ -338,3 +338,17 @@ def _replacement(function: str, x: Any, source: Any, shape: tuple[int, ...]) -> 
     if tuple(source.shape) != shape:
         raise ValueError(f"{function}: source has shape {show(source.shape)}, and the part of x {show(shape)}")
     return ops.cast(source, dtype=x.dtype)
+
+
+@tensor_function
+@also_called(a="x")
+def fill_diagonal(x: Any, val: Any) -> Any:
+    """`x` with a number, or elements one after the other, where the indices along all axes are equal.
+
+    >>> tenon.fill_diagonal(np.zeros((2, 3)), 5)
+    """
+    x = shaped(x)
+    if x.ndim < 2:
+        raise ValueError(f"fill_diagonal: x has rank {x.ndim} where 2 or more is needed")
+    val = val if is_literal(val) else ops.cast(shaped(val), dtype=x.dtype)
+    return index_put(x, (np.arange(min(x.shape)),) * x.ndim, val)

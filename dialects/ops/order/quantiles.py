@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.one_program import one_program_of_large
-from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.support.plain_arrays import plain_array
@@ -130,3 +131,49 @@ def percentile(x: Any, q: Any, axis: int | None = None, keepdims: bool = False) 
     >>> tenon.percentile(np.array([1.0, 2.0, 3.0, 10.0]), 50)
     """
     return quantile(x, np.asarray(plain_array(q, "percentile: q"), np.float64) / 100, axis, keepdims)
+
+
+def _known_first(x: Any, axis: int | None, what: str) -> tuple[Any, Any]:
+    """The elements in order, NaN last, and how many are not NaN, with an axis of size 1."""
+    ordered = _ordered(x, axis, what)
+    return ordered, ops.count_nonzero(ops.logical_not(ops.isnan(ordered)), axis=-1, keepdims=True)
+
+
+def _at(ordered: Any, place: Any, known: Any) -> Any:
+    found = ops.take_along_axis(ordered, ops.maximum(place, 0), axis=-1)
+    return ops.squeeze(ops.select(ops.greater(known, 0), found, math.nan), axis=-1)
+
+
+@tensor_function
+@also_called(dim="axis", keepdim="keepdims", input="x")
+@one_program_of_large
+def nanmedian(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """What `median` is of the elements that are not NaN: of an even number the lower of the two in the middle, as in
+    PyTorch (`nanquantile(x, 0.5)` is between them, as NumPy's); NaN where there is none. Without places.
+
+    >>> tenon.nanmedian(np.array([1.0, np.nan, 2.0, 5.0]))
+    """
+    x = floating(x)
+    ordered, known = _known_first(x, axis, "nanmedian")
+    return _kept(_at(ordered, ops.floor_divide(ops.subtract(known, 1), 2), known), x, axis, keepdims)
+
+
+@tensor_function
+@also_called(dim="axis", keepdim="keepdims", input="x")
+def nanquantile(x: Any, q: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """What `quantile` is of the elements that are not NaN; NaN where there is none.
+
+    >>> tenon.nanquantile(np.array([1.0, np.nan, 2.0, 6.0]), 0.75)
+    """
+    x, shares = floating(x), np.asarray(plain_array(q, "nanquantile: q"), np.float64)
+    if shares.ndim > 1 or not shares.size or not ((shares >= 0) & (shares <= 1)).all():
+        raise ValueError(f"nanquantile: q is {q!r} where a number from 0 to 1, or a list of such, is needed")
+    ordered, known = _known_first(x, axis, "nanquantile")
+    found: list[Any] = []
+    for share in shares.reshape(-1).tolist():
+        place = ops.multiply(ops.cast(ops.subtract(known, 1), dtype="f64"), share)
+        below = ops.cast(place, dtype="i64")
+        low, high = _at(ordered, below, known), _at(ordered, ops.minimum(below + 1, known - 1), known)
+        weight = ops.squeeze(ops.cast(place - ops.floor(place), dtype=low.dtype), axis=-1)
+        found.append(_kept(ops.select(ops.equal(weight, 0), low, ops.lerp(low, high, weight)), x, axis, keepdims))
+    return ops.stack(found) if shares.ndim else found[0]
