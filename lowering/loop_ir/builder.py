@@ -167,6 +167,11 @@ class LoopBuilder:
         self._sizes = SizeValues(arguments, self.add_constant)
 
     @property
+    def function(self) -> Operation | None:
+        """The function that is being filled, if it is one."""
+        return self._blocks[0].parent_op()
+
+    @property
     def block(self) -> Block:
         """The block that is being filled."""
         return self._blocks[-1]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from tenon.dialects.types.size import Size
@@ -20,6 +21,7 @@ from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
 from tenon.lowering.nests.body import ONE_LANE, BodyEmitter, Buffer, Lanes, Panel, Point, Reads
 from tenon.lowering.nests.dot_tiles import DotTile
 from tenon.lowering.nests.matrix_tiles import MatrixTile
+from tenon.lowering.schedules.few_rows import numbers_of
 from tenon.lowering.schedules.schedule_attribute import Schedule
 
 
@@ -140,16 +142,23 @@ class StatementLoops:
 
     def jam_tiles(self) -> list[Tiles]:
         """The jammed loop as tiles of `jam_count` iterations, and what is left of it: a smaller tile, or, where the
-        launch tells how much that is, one of half as many, one of a quarter, and so on."""
+        launch tells how much that is, one of half as many, one of a quarter, and so on. For few rows there is one for
+        each number of them, of which one runs: what these share is read once then."""
         if self.jam is None:
             return [Tiles(Steps(0, 1))]
         count = self.schedule.jam_count
-        span = self.spans[self.jam]
+        span, function = self.spans[self.jam], self.builder.function
         start, left, tiles = 0, span.extent, list[Tiles]()
         while isinstance(left, Size) and count:
             full, left = divmod(left, count)
             tiles.append(Tiles(Steps(start, full, count), count))
-            start, count = start + full * count, count // 2
+            start += full * count
+            if isinstance(function, func.FuncOp) and numbers_of(function):
+                for rows in range(count - 1, 0, -1):
+                    is_left = (left + count - rows) // count - (left + count - rows - 1) // count
+                    tiles.append(Tiles(Steps(start, is_left, rows), rows))
+                break
+            count //= 2
         if not isinstance(span.extent, Size):
             full, left = divmod(left, count)
             tiles.append(Tiles(Steps(0, full, count, span.limits), count))

@@ -1,4 +1,5 @@
 // RUN: tenon-opt %s -p name-sizes,decompose,fuse,convert-tensor-to-structured,bufferize,few-rows,schedule{vector-bits=128} | filecheck %s
+// RUN: tenon-opt %s -p name-sizes,decompose,fuse,convert-tensor-to-structured,bufferize,few-rows,schedule{vector-bits=512},convert-structured-to-loops | filecheck %s --check-prefix LOOPS
 
 // Where only the launch counts rows, those of few take the columns as they are, and those of many a copy.
 func.func @main(%x: tensor<?x512xf32> {tenon.shape = ["n", 512]}, %w: tensor<512x512xf32>) -> tensor<?x512xf32> {
@@ -17,3 +18,9 @@ func.func @main(%x: tensor<?x512xf32> {tenon.shape = ["n", 512]}, %w: tensor<512
 // CHECK-SAME: few = {n = 8 : i64}
 // CHECK-NOT: pack = 1
 // CHECK: schedule = {vector = 1
+
+// Whole tiles of eight, or one of seven, six and so on, along whole tiles of columns and along what is left of these.
+// LOOPS-LABEL: func.func private @kernel_0_few(
+// LOOPS-COUNT-16: scf.for
+// LOOPS-NOT: scf.for
+// LOOPS: func.return
