@@ -12,10 +12,10 @@ from itertools import combinations
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp, i64
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tenon.dialects.upstream.walking import ops_of
-from tenon.lowering.buffers.memref_facts import WHOLE_VIEWS, UnknownSizeError, buffer_bytes
+from tenon.lowering.buffers.memref_facts import WHOLE_VIEWS, UnknownSizeError, buffer_bytes, row_major_strides
 from tenon.lowering.loop_ir.nests import constant_int
 
 SHARED_ARGUMENTS = "shared_arguments"
@@ -64,6 +64,20 @@ def write_shared(function: func.FuncOp, pairs: Pairs) -> None:
         function.attributes[SHARED_ARGUMENTS] = DenseArrayBase.from_list(i64, flat)
 
 
+def _offset(view: Operation) -> int | None:
+    """The bytes after which a view of memory begins that has all elements from there on, if that is known."""
+    match view:
+        case memref.ViewOp():
+            return constant_int(view.byte_shift)
+        case memref.ReinterpretCastOp() if isinstance(type_ := view.result.type, MemRefType):
+            is_whole = tuple(view.static_strides.get_values()) == tuple(row_major_strides(type_.get_shape()))
+            return 0 if is_whole and tuple(view.static_offsets.get_values()) == (0,) else None
+        case memref.SubviewOp():
+            return None
+        case _:
+            return 0
+
+
 class _Range:
     """The memory that a value may be in: `bytes` of what `base` is, from `start` on, if that is known."""
 
@@ -77,8 +91,8 @@ class _Range:
             self.bytes = -1
         while isinstance(op := self.base.owner, (memref.ViewOp, *WHOLE_VIEWS, *_PARTS)):
             self.base = op.operands[0]
-            offset = constant_int(op.byte_shift) if isinstance(op, memref.ViewOp) else 0
-            if offset is None or isinstance(op, _PARTS):
+            offset = _offset(op)
+            if offset is None:
                 self.bytes = -1  # somewhere in it
             else:
                 self.start += offset
