@@ -367,7 +367,7 @@ def _pooling() -> GpuWorkload:
 
 
 def _step(network: str) -> GpuWorkload:
-    """A step of training by Adam, of a network that CPUs are measured by as well. Compiled, PyTorch replays graphs."""
+    """A step of training by Adam, of a network that CPUs are measured by as well. Compiled, PyTorch replays a graph."""
 
     def ours(tenon: Any) -> Function:
         from benchmarks.networks import in_tenon
@@ -386,7 +386,7 @@ def _step(network: str) -> GpuWorkload:
         ours,
         torchs,
         operations=operations(network),
-        in_compiled_torch=lambda torch: torchs(torch, compiled=True, mode="reduce-overhead"),
+        in_compiled_torch=lambda torch: torchs(torch, compiled=True),
         is_step=True,
     )
 

@@ -76,16 +76,16 @@ class Transformer(nn.Module):
 MODULES = {"mlp": Mlp, "lenet": Lenet, "transformer": Transformer}
 
 
-def stepper(
-    network: str, problem: Problem, *, compiled: bool = False, device: str = "cpu", mode: str | None = None
-) -> Callable[[], Any]:
-    """A function that does a step and gives the loss before it. Compiled, forward and backward are `torch.compile`'s in
-    a mode of it, and so is Adam.
+def stepper(network: str, problem: Problem, *, compiled: bool = False, device: str = "cpu") -> Callable[[], Any]:
+    """A function that does a step and gives the loss before it. Compiled, forward and backward are `torch.compile`'s,
+    and so is Adam; on a GPU, Adam is PyTorch's one kernel, and a graph of all is replayed.
     """
+    is_replayed = compiled and device != "cpu"
     model = MODULES[network]()
     model.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in problem.parameters.items()})
     model.to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, fused=None if compiled else True)
+    is_fused = True if is_replayed or not compiled else None
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, fused=is_fused, capturable=is_replayed)
     inputs = torch.from_numpy(problem.inputs).to(device)
     labels = torch.from_numpy(problem.labels).long().flatten().to(device)
 
@@ -93,8 +93,8 @@ def stepper(
         scores = model(inputs)
         return F.cross_entropy(scores.reshape(-1, scores.shape[-1]), labels)
 
-    measured: Any = torch.compile(loss, dynamic=False, mode=mode) if compiled else loss
-    update: Any = torch.compile(optimizer.step, mode=mode) if compiled else optimizer.step
+    measured: Any = torch.compile(loss, dynamic=False) if compiled else loss
+    update: Any = torch.compile(optimizer.step) if compiled and not is_replayed else optimizer.step
 
     def step() -> Any:
         optimizer.zero_grad(set_to_none=True)
@@ -103,4 +103,23 @@ def stepper(
         update()
         return value.detach()
 
-    return step
+    return _replayed(step) if is_replayed else step
+
+
+def _replayed(step: Callable[[], Any]) -> Callable[[], Any]:
+    """A step as a CUDA graph, after three that ran."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        value = step()
+
+    def replay() -> Any:
+        graph.replay()
+        return value
+
+    return replay
