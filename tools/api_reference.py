@@ -93,6 +93,7 @@ _PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "func": ("Functions of parameters: tenon.func", "tenon.func", ()),
     "swa_utils": ("Averages of models: tenon.optim.swa_utils", "tenon.optim.swa_utils", ()),
     "parametrize": ("Parameters that are computed: tenon.nn.utils.parametrize", "tenon.nn.utils.parametrize", ()),
+    "prune": ("Masks of weights: tenon.nn.utils.prune", "tenon.nn.utils.prune", ()),
     "parametrizations": ("Norms of weights: tenon.nn.utils.parametrizations", "tenon.nn.utils.parametrizations", ()),
     "optim": ("Optimizers: tenon.optim", "tenon.optim", ()),
     "onnx": ("ONNX models: tenon.onnx", "tenon.onnx", ()),

@@ -4,7 +4,7 @@ parameters that are computed of others."""
 from typing import TYPE_CHECKING
 
 from tenon.dialects.support.suggestion import attribute_hints
-from tenon.nn.utils import parametrizations, parametrize, rnn
+from tenon.nn.utils import parametrizations, parametrize, prune, rnn
 from tenon.nn.utils.former_norms import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 from tenon.nn.utils.gradients import clip_grad_norm_, clip_grad_value_, get_total_norm
 from tenon.nn.utils.vectors import parameters_to_vector, vector_to_parameters
@@ -19,6 +19,7 @@ __all__ = [
     "parameters_to_vector",
     "parametrizations",
     "parametrize",
+    "prune",
     "remove_spectral_norm",
     "remove_weight_norm",
     "rnn",
