@@ -140,12 +140,28 @@ def _number_attribute(kind: type[Any], text: str, element: Attribute) -> Attribu
     return array_attribute(np.asarray(number).astype(numpy_dtype(element)))
 
 
+def checked_number(number: Any, where: str) -> bool | int | float:
+    """What a hook gives as a number that is known; raises `TypeError` for anything else, a value included."""
+    if isinstance(number, np.generic | np.ndarray) and number.ndim == 0:
+        number = number.item()
+    if not isinstance(number, bool | int | float):
+        raise TypeError(f"{where} is a {type(number).__name__} where a number is needed")
+    return number
+
+
+def check_scalar(value: Any, where: str) -> None:
+    """Raise `TypeError` for what is neither a value nor a number."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        raise TypeError(f"{where} is an array of shape {value.shape} where a value or a number is needed")
+    if not isinstance(value, Value | bool | int | float | np.generic | np.ndarray):
+        raise TypeError(f"{where} is a {type(value).__name__} where a value or a number is needed")
+
+
 def to_scalar(value: Any, element: Attribute, where: str) -> Value:
     """`value` (a scalar value or a number) as a scalar of type `element` at the current insertion point."""
     if isinstance(value, Value):
         return convert(value, element)
-    if not isinstance(value, bool | int | float | np.generic | np.ndarray):
-        raise TypeError(f"{where} is a {type(value).__name__} where a value or a number is needed")
+    check_scalar(value, where)
     number: Any = value  # one of NumPy's converts like one of Python's
     return scalar_constant(adopted(number, element, where), element)
 

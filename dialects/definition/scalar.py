@@ -7,6 +7,7 @@ once they are complete.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -214,6 +215,10 @@ def as_index(value: Value | int) -> Value:
     """`value` as a scalar of type `index`; tensors, which have no such elements, as one of i64."""
     if isinstance(value, int | Size):
         return index_constant(value)
+    if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not hasattr(value, "__index__"):
+            raise TypeError(f"an index is a {type(value).__name__} where a value or an integer is needed")
+        return index_constant(operator.index(value))
     if value.is_tensor:
         most = (1 << 63) - 1
         return ops.cast(ops.minimum(value, most) if value.element_type == ui64 else value, dtype=IntegerType(64))

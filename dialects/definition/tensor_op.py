@@ -30,6 +30,7 @@ from tenon.dialects.definition.promotion import exact, is_literal, is_weak, weak
 from tenon.dialects.definition.registry import evaluate, register
 from tenon.dialects.definition.scalar import as_index
 from tenon.dialects.definition.signature import (
+    check_call,
     check_hook,
     check_names,
     flat,
@@ -327,6 +328,9 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
     if "." not in cls.name:
         raise TypeError(f"{cls.__name__}: name {cls.name!r} lacks a dialect; write 'mine.{cls.name}', for example")
     check_names(cls, TensorOp)
+    for name, kind in (("ALIASES", tuple), ("KEYWORDS", dict), ("LAYOUTS", dict)):
+        if not isinstance(given := getattr(cls, name), kind):
+            raise TypeError(f"{cls.__name__} ({cls.name}): {name} is {given!r} where a {kind.__name__} is needed")
     request_segments(cls)
     if not any("traits" in vars(parent) for parent in cls.__mro__ if issubclass(parent, TensorOp)):
         cls.traits = traits_def(Pure())
@@ -338,6 +342,8 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
     defined.KNOWN = KnownResults()
     _check_promoted(defined)
     defined.check_family()
+    if isinstance(vars(defined).get("canonicalize"), staticmethod):
+        check_call(defined, "canonicalize", ("op", "rewriter"), ())
     for hook in vars(defined).keys() & _CALLED_WITH.keys():
         check_hook(defined, defined.SIGNATURE, hook, _CALLED_WITH[hook], takes_operands=hook != "check")
     if defined.has_trait(NoGradient) and "vjp" in vars(defined):

@@ -10,7 +10,7 @@ from typing import Any
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
-from tenon.dialects.definition.operands import to_scalar
+from tenon.dialects.definition.operands import checked_number, to_scalar
 from tenon.dialects.definition.scalar import convert, to_compute
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.batching import aligned_operands, example_shape
@@ -213,5 +213,6 @@ class WindowOp(LoopOp, CombiningOp):
         return cls.apply(*aligned_operands(batched, operands), **settings)
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
-        start = self.initial(compute_type(element_of(self.results[0].type)))
+        element = compute_type(element_of(self.results[0].type))
+        start = checked_number(self.initial(element), f"{self.name}: the result of initial")
         return [self.accumulate(operands, start, self.scalar)]

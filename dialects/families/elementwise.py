@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import operand_def, result_def
 
-from tenon.dialects.definition.operands import scalar_operands, to_scalar
+from tenon.dialects.definition.operands import check_scalar, scalar_operands, to_scalar
 from tenon.dialects.definition.promotion import own_element
 from tenon.dialects.definition.scalar import ScalarForms, convert, to_compute
 from tenon.dialects.definition.signature import flat, map_grouped, named
@@ -77,6 +77,9 @@ class ElementwiseOp(StructuredOp):
     def infer(cls, *operands: Any, **settings: Any) -> Any:
         shape = broadcast((name, shape_of(t)) for _, name, t in named(cls.SIGNATURE.operands, operands))
         element = cls.result_element(*map_grouped(element_of, operands), **settings)
+        if not isinstance(element, Attribute):  # pyright: ignore[reportUnnecessaryIsInstance]
+            given = f"a {type(element).__name__}"
+            raise TypeError(f"{cls.name}: result_element gives {given} where an element type is needed")
         result, count = tensor_type(shape, element), len(cls.SIGNATURE.results)
         return (result,) * count if count > 1 else result
 
@@ -98,6 +101,15 @@ class ElementwiseOp(StructuredOp):
         maps = tuple([broadcast_map(static_shape(v), rank, shape) for v in operands])
         return IterationSpace(shape, (True,) * rank, maps, (AffineMap.identity(rank),) * len(self.results))
 
+    def results_of_scalar(self, *operands: Any) -> tuple[Any, ...]:
+        """What `scalar` makes of operands, scalars or tensors: values and numbers, one for each result."""
+        results, where = as_tuple(self.scalar(*operands, **self.settings)), f"{self.name}: the result of scalar"
+        if len(results) != len(self.results):
+            raise TypeError(f"{where} is {len(results)} values where {len(self.results)} are declared")
+        for result in results:
+            check_scalar(result, where)
+        return results
+
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         present = flat(operands)
         space = self.iteration_space(present)
@@ -106,14 +118,9 @@ class ElementwiseOp(StructuredOp):
         def body(values: list[Value]) -> Sequence[Value]:
             arguments = iter([to_compute(v) for v in values])
             hooks = map_grouped(lambda _: next(arguments), operands)
-            results = as_tuple(self.scalar(*hooks, **self.settings))
+            found = zip(self.results_of_scalar(*hooks), self.results, strict=True)
             where = f"{self.name}: the result of scalar"
-            if len(results) != len(self.results):
-                raise TypeError(f"{where} is {len(results)} values where {len(self.results)} are declared")
-            return [
-                to_scalar(r, compute_type(element_of(t.type)), where)
-                for r, t in zip(results, self.results, strict=True)
-            ]
+            return [to_scalar(r, compute_type(element_of(t.type)), where) for r, t in found]
 
         return elementwise(inputs, space.extents, [element_of(r.type) for r in self.results], body)
 

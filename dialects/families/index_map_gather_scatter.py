@@ -305,7 +305,10 @@ class ScatterOp(StructuredOp):
                 (changed,) = conditional(is_kept, [current], lambda: [inserted(current, new, place)])
                 return changed
             old, new = Reader(current).read(*place), Reader(updates).read(*index)
-            value = new if replaces else self.combine(old, to_compute(new), **self.settings)
+            value = new
+            if not replaces:
+                combined = self.combine(old, to_compute(new), **self.settings)
+                value = to_scalar(combined, old.type, f"{self.name}: the result of combine")
             for condition in kept:
                 value = ops.select(condition, value, old)
             return inserted(current, value, place)

@@ -157,10 +157,12 @@ class _Extents:
         self.names, self.first_batch = names, first_batch
         self.known = [UNTOLD] * len(names)
         self.origin = [""] * len(names)
+        if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"extents returns a {type(given).__name__} where a dict of extents by loop is needed")
         for name, extent in given.items():
             if name not in names:
                 raise TypeError(f"extents names a loop {name!r} where those of indexing are {', '.join(names)}")
-            if not isinstance(extent, Size) and extent < 0:
+            if not isinstance(extent, Size) and (not hasattr(extent, "__index__") or extent < 0):
                 raise InferenceError(f"extents is {extent} for loop {name} where an integer of at least 0 is needed")
             self.known[names.index(name)], self.origin[names.index(name)] = extent, "the settings"
         self.deferred: list[tuple[AffineExpr, int, str]] = []

@@ -18,6 +18,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -38,6 +39,7 @@ from tenon.dialects.definition.registry import registry
 from tenon.dialects.definition.signature import flat
 from tenon.dialects.definition.value import emit, insertion_point
 from tenon.dialects.families import StructuredOp, as_tuple, require_hooks
+from tenon.dialects.support.user_traceback import call_user
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.types import (
     AnyTensor,
@@ -52,6 +54,8 @@ from tenon.dialects.types.types import (
 
 Target = Literal["llvm", "cuda"]
 TARGETS: tuple[Target, ...] = ("llvm", "cuda")
+_MOST_THREADS = 1024
+"""Of a block, on any GPU."""
 
 
 def _any_types(types: Sequence[Any], settings: dict[str, Any]) -> bool:
@@ -84,6 +88,11 @@ class Kernel:
     def __post_init__(self) -> None:
         if self.target not in TARGETS:
             raise ValueError(f"kernel {self.name!r}: target is {self.target!r}, not one of {', '.join(TARGETS)}")
+        if not isinstance(self.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"kernel {self.name!r}: its name is a {type(self.name).__name__} where text is needed")
+        for what in ("source", "accepts", "launch"):
+            if not callable(getattr(self, what)):
+                raise TypeError(f"kernel {self.name!r}: {what} is no function")
 
 
 class OpaqueOp(StructuredOp):
@@ -103,6 +112,9 @@ class OpaqueOp(StructuredOp):
     def check_family(cls) -> None:
         if not cls.KERNELS:
             raise TypeError(f"{cls.__name__} ({cls.name}) must define `KERNELS`")
+        known: Any = cls.KERNELS
+        if not isinstance(known, tuple | list) or not all(isinstance(kernel, Kernel) for kernel in known):
+            raise TypeError(f"{cls.__name__} ({cls.name}): KERNELS is {known!r} where a tuple of Kernels is needed")
         require_hooks(cls, "infer", "reference")
 
     @classmethod
@@ -145,7 +157,7 @@ class OpaqueOp(StructuredOp):
             if isinstance(chosen, str):
                 attributes[f"{target}_refused"] = StringAttr(f"{self.name}: {chosen}")
                 continue
-            source = chosen.source(symbol, types, results, self.settings)
+            source = call_user(chosen.source, symbol, types, results, self.settings)
             if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 given = f"a {type(source).__name__}"
                 raise ValueError(f"kernel {chosen.name!r} for {target}: its source gives {given} where text is needed")
@@ -154,7 +166,7 @@ class OpaqueOp(StructuredOp):
             attributes[f"{target}_kernel"] = StringAttr(chosen.name)
             attributes[f"{target}_source"] = StringAttr(source)
             if target == "cuda":
-                attributes["cuda_launch"] = DenseArrayBase.from_list(i64, chosen.launch(types, self.settings))
+                attributes["cuda_launch"] = DenseArrayBase.from_list(i64, _launch(chosen, types, self.settings))
         attributes["reference"] = StringAttr(self.name)
         if unsigned := [number for number, type_ in enumerate(types) if is_unsigned(element_of(type_))]:
             attributes["unsigned"] = DenseArrayBase.from_list(i64, unsigned)
@@ -162,6 +174,20 @@ class OpaqueOp(StructuredOp):
             {k: v for k, v in self.properties.items() if k in self.SIGNATURE.settings}
         )
         return attributes
+
+
+def _launch(kernel: Kernel, types: Sequence[Any], settings: dict[str, Any]) -> tuple[int, int]:
+    """How many blocks, and threads of each; raises `ValueError` for what no GPU has."""
+    given: Any = kernel.launch(types, settings)
+    pair = tuple(given) if isinstance(given, tuple | list) else ()
+    if len(pair) == 2 and all(hasattr(number, "__index__") for number in pair):
+        blocks, threads = map(index, pair)
+        if 0 < blocks < 1 << 31 and 0 < threads <= _MOST_THREADS:
+            return blocks, threads
+    raise ValueError(
+        f"kernel {kernel.name!r} for cuda: launch gives {given!r} where (blocks, threads) are needed, 1 or more and at "
+        f"most {_MOST_THREADS} threads"
+    )
 
 
 def evaluate_reference(

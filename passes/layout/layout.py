@@ -36,6 +36,8 @@ from tenon.dialects.families import (
 )
 from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.ops.move.shape import ReshapeOp, TransposeOp
+from tenon.dialects.support.location import at_line
+from tenon.dialects.types.shapes import compatible
 from tenon.dialects.types.types import is_known, shape_of
 from tenon.passes.layout.axis_orders import reorder_regions, transposed_bytes
 from tenon.passes.layout.contraction_axes import (
@@ -96,10 +98,21 @@ def give_layouts(op: TensorOp) -> None:
             for declared, given in zip(op.SIGNATURE.operands, op.grouped_operands(), strict=True)
         ]
         results = as_tuple(op.laid_out(*operands, **op.settings))
+        if len(results) != len(op.results) or not all(isinstance(value, Value) for value in results):
+            given = ", ".join([type(value).__name__ for value in results])
+            raise TypeError(
+                f"{op.name}: laid_out returns ({given}) where {len(op.results)} traced values are needed{at_line(op)}"
+            )
         restored: list[SSAValue] = []
-        for name, value in zip(op.SIGNATURE.results, results, strict=True):
+        for name, value, old in zip(op.SIGNATURE.results, results, op.results, strict=True):
             order = layouts.get(name)
-            restored.append((value if order is None else _transposed(value, inverse(order))).ssa)
+            new = value if order is None else _transposed(value, inverse(order))
+            if not compatible(old.type, new.type):
+                raise TypeError(
+                    f"{op.name}: laid_out gives {value.type} for {name}, by which it is {new.type} and not "
+                    f"{old.type}{at_line(op)}"
+                )
+            restored.append(new.ssa)
     current = block.first_op if before is None else before.next_op
     while current is not None and current is not op:
         current.location = op.location

@@ -198,14 +198,18 @@ def _pull_back(op: Operation, cotangents: list[Value | None]) -> Iterable[tuple[
         again = op.decomposed(operands)
     else:
         with inserting(folding_literals()):
-            again = as_tuple(op.scalar(*operands, **op.settings))
+            again = op.results_of_scalar(*operands)
         if any(isinstance(value, Value) and not value.is_tensor for value in again):
             raise GradientError(
                 f"{op.name}: scalar makes a scalar of tensors, so that no gradient follows; write it with functions "
                 f"of tenon, or define vjp{at_line(op)}"
             )
     flat = [Value(v) for v in dict.fromkeys(op.operands)]
-    return zip([v.ssa for v in flat], gradients(again, cotangents, flat), strict=True)
+    # Numbers, and what is no float, do not move.
+    pairs = zip(again, cotangents, strict=True)
+    moving = [(v, c) for v, c in pairs if isinstance(v, Value) and is_float(v.element_type)]
+    found = gradients([v for v, _ in moving], [c for _, c in moving], flat)
+    return zip([v.ssa for v in flat], found, strict=True)
 
 
 def _paired(op: TensorOp, given: Any) -> Iterator[tuple[SSAValue, Value | None]]:

@@ -20,6 +20,7 @@ from tenon import (
     IndexMapOp,
     Kernel,
     OpaqueOp,
+    ReductionOp,
     ScatterOp,
     UnaryOp,
     element_of,
@@ -72,6 +73,74 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         name: (lambda name=name: tensor_op(unary("made.a", **{name: setting(int)})), f"'{name}' cannot be declared, as")
         for name in ("lambda", "cls", "attributes", "location")
     },
+    "array_of_scalar": (
+        lambda: tensor_op(unary("made.h", scalar=staticmethod(lambda x, **_: X))).apply(X),
+        r"^made.h: the result of scalar is an array of shape \(2, 3\) where a value or a number is needed",
+    ),
+    "gradient_of_none": (
+        lambda: tenon.grad(
+            lambda x: tensor_op(unary("made.i", scalar=staticmethod(lambda x, **_: None))).apply(x).sum()
+        )(X),
+        "^made.i: the result of scalar is a NoneType where a value or a number is needed",
+    ),
+    "element_type": (
+        lambda: tensor_op(unary("made.j", result_element=classmethod(lambda cls, x: "f64"))).apply(X),
+        "^made.j: result_element gives a str where an element type is needed",
+    ),
+    "initial": (
+        lambda: moving(
+            "made.k",
+            ReductionOp,
+            axis=setting(tuple, default=None),
+            keepdims=setting(bool, default=False),
+            initial=staticmethod(lambda element: None),
+            scalar=staticmethod(lambda accumulator, x: x),
+        ).apply(X),
+        "^made.k: the result of initial is a NoneType where a number is needed",
+    ),
+    "combine": (
+        lambda: moving(
+            "made.l",
+            ScatterOp,
+            UPDATES="u",
+            target=staticmethod(lambda index, x, u: index),
+            combine=staticmethod(lambda old, new: (old, new)),
+        ).apply(X, X),
+        "^made.l: the result of combine is a tuple where a value or a number is needed",
+    ),
+    **{
+        f"laid_out_{what}": (
+            lambda function=function, what=what: tensor_op(
+                unary(f"made.o_{what}", LAYOUTS={"x": (1, 0)}, laid_out=staticmethod(function))
+            ).apply(X),
+            f"^made.o_{what}: laid_out {message}",
+        )
+        for what, function, message in (
+            (
+                "shape",
+                lambda x: x,
+                "gives tensor<3x2xf64> for result, by which it is tensor<3x2xf64> and not tensor<2x",
+            ),
+            ("dtype", lambda x: tenon.cast(x.T, dtype="f32"), "gives tensor<2x3xf32> for result, by which it is"),
+            ("two", lambda x: (x, x), r"returns \(Value, Value\) where 1 traced values are needed"),
+        )
+    },
+    **{
+        name.lower(): (
+            lambda name=name, given=given: tensor_op(unary("made.p", **{name: given})),
+            f"{name} is .* where a",
+        )
+        for name, given in (("ALIASES", "p"), ("KEYWORDS", ["dim"]), ("LAYOUTS", (1, 0)))
+    },
+    "canonicalize": (
+        lambda: tensor_op(unary("made.q", canonicalize=staticmethod(lambda op: None))),
+        r"canonicalize\(op\) is given \(op, rewriter\)",
+    ),
+    "kernels": (
+        lambda: tensor_op(made(OpaqueOp, "made.r", KERNELS=("llvm",), result=result_def(FLOAT_TENSOR))),
+        "KERNELS is .* where a tuple of Kernels is needed",
+    ),
+    "source": (lambda: Kernel(*given("mine", "llvm", "define")), "^kernel 'mine': source is no function"),
     "dialect": (lambda: tensor_op(unary("math.cube")), "the dialect 'math' is one of MLIR's"),
     "out": (lambda: tensor_op(unary("made.a", out=setting(int))), "'out' cannot be declared, as it is the argument"),
     "no_op_yet": (lambda: unary("made.a").apply(X), "^MadeOp is no op yet: write @tensor_op above its class$"),
@@ -176,3 +245,10 @@ def test_texts_of_any_letters_read_back() -> None:
     (op,) = [op for op in Parser(new_context(), text).parse_module().walk() if op.name == "made.named_by"]
     assert isinstance(op, tenon.TensorOp)
     assert op.settings == {"by": 'größe "💥"\n\\', "at": "ö"}
+
+
+def test_what_does_not_move_has_a_gradient_of_zero() -> None:
+    """A number, and truth values that become floats."""
+    for name, scalar in (("made.m", lambda x, **_: 2.0), ("made.n", lambda x, **_: x > 0)):
+        op = tensor_op(unary(name, scalar=staticmethod(scalar))).apply
+        np.testing.assert_array_equal(tenon.grad(lambda x, op=op: (op(x) + x).sum())(X), np.ones_like(X))

@@ -276,7 +276,7 @@ def test_a_reference_may_give_a_narrower_dtype_(interpret: bool) -> None:
             np.testing.assert_array_equal(found, X > 0)
 
 
-def moving(name: str, text: str, target: Literal["llvm", "cuda"] = "llvm") -> Any:
+def moving(name: str, text: str, target: Literal["llvm", "cuda"] = "llvm", **more: Any) -> Any:
     """An op that gives `x` back, with `text` as its kernel."""
 
     def source(symbol: str, *_: Any) -> str:
@@ -287,7 +287,7 @@ def moving(name: str, text: str, target: Literal["llvm", "cuda"] = "llvm") -> An
 
         x = tenon.operand_def(tenon.FLOAT_TENSOR)
         result = tenon.result_def(tenon.FLOAT_TENSOR)
-        KERNELS = (tenon.Kernel("text", target, source),)
+        KERNELS = (tenon.Kernel("text", target, source, **more),)
         infer = classmethod(lambda cls, x: x)
         reference = staticmethod(lambda x: x)
 
@@ -330,6 +330,14 @@ def test_cuda_text_with_other_parameters(parameters: str) -> None:
         ValueError, match=rf"'text' for cuda defines void \({re.escape(parameters.split('/')[0].strip())}\)"
     ):
         emit_cuda(map_to_grid(module))
+
+
+@pytest.mark.parametrize("launch", [(0, 256), (1, 2048), (1, 2, 3), (1.5, 32), None])
+def test_launches_that_no_gpu_has(launch: Any) -> None:
+    text = 'extern "C" __global__ void $symbol(const double *x, double *y) { }'
+    op = moving("launched", text, "cuda", launch=lambda types, settings: launch)
+    with pytest.raises(Exception, match=rf"kernel 'text' for cuda: launch gives {re.escape(repr(launch))} where"):
+        lower_module(tenon.jit(op.apply).trace(X).module.clone(), "cuda")
 
 
 @pytest.mark.skipif(machine() != "x86_64", reason="assembly of another processor")
