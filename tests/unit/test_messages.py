@@ -45,7 +45,7 @@ MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: nn.set_rng_state(3), TypeError, "set_rng_state: the state is a int where a dict is needed"),
     (lambda: tenon.select([X > 0, X > 1], [X, X], 0.0), TypeError, "condition and x are lists of arrays; write where("),
     (lambda: tenon.sofmax(X), AttributeError, "no op 'sofmax', did you mean 'softmax'"),
-    (lambda: tenon.packbits, AttributeError, "no op 'packbits', which NumPy has"),
+    (lambda: tenon.busday_count, AttributeError, "no op 'busday_count', which NumPy has"),
     (lambda: tenon.jit(lambda x: x.sofmax())(X), AttributeError, "op 'sofmax', did you mean 'softmax'"),
     (lambda: tenon.softmax(X, axes=1), TypeError, "unknown setting 'axes' (settings: axis), did you mean 'axis'"),
     (lambda: tenon.jit(lambda x: np.sum(x))(X), TypeError, "numpy.sum cannot be traced (argument tensor<3x4xf32>); use "
