@@ -261,3 +261,11 @@ def test_of_two_variables(name: str) -> None:
     check(name, "value", found[1][inside], value, operands, VALUE_BOUND)
     for slope, gradient in zip(slopes, gradients, strict=True):
         check(name, "slope", gradient[inside], slope, operands, SLOPE_BOUND)
+
+
+def test_incomplete_gamma_functions_far_from_the_middle() -> None:
+    """Where the exponent of the factor is the small difference of large numbers, by 50 digits."""
+    upper = tenon.gammaincc(np.array([10791.0, 1000000.0]), np.array([13736.0, 1030000.0]))
+    lower = tenon.gammainc(np.array([100156.0, 1000000.0]), np.array([92703.0, 1000000.0]))
+    exact = np.array([1.0764608496478135e-150, 3.262430144876734e-194, 2.935748415921797e-129, 0.5001329807608725])
+    assert (np.abs(np.concatenate([upper, lower]) - exact) / np.spacing(exact)).max() <= 5

@@ -135,7 +135,7 @@ def _product(x: Value, y: Value) -> tuple[Value, Value]:
 
 
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
-_ARTANH = tuple([1.0 / (2 * n + 1) for n in range(12, 0, -1)])
+_ARTANH = tuple([1.0 / (2 * n + 1) for n in range(13, 1, -1)])
 
 
 def _log_in_two(x: Value) -> tuple[Value, Value]:
@@ -151,10 +151,16 @@ def _log_in_two(x: Value) -> tuple[Value, Value]:
     above, above_lost = _sum(mantissa, scalar_constant(1.0, f64))
     s = below / above
     s_lost = (fma(-s, above, below) - s * above_lost) / above
-    square = s * s
-    rest = 2.0 * (s_lost + s * square * polynomial(square, _ARTANH)) + power * _LN2_LOW
+    # The second term is, too: a times what it loses would count where log(x / a) a - (x - a) cancels.
+    square, square_lost = _product(s, s)
+    cube, cube_lost = _product(square, s)
+    third = cube * (1.0 / 3.0)
+    third_lost = (fma(third, -3.0, cube) + fma(square_lost, s, cube_lost)) * (1.0 / 3.0)
+    rest = s * square * square * polynomial(square, _ARTANH) + s_lost * (1.0 + square + square * square)
     high, low = _sum(power * _LN2_HIGH, 2.0 * s)
-    return _sum(high, low + rest)
+    high, more = _sum(high, 2.0 * third)
+    rest = 2.0 * (rest + third_lost) + power * _LN2_LOW + (low + more)
+    return _sum(high, rest)
 
 
 def factor_of(a: Value, x: Value, *, with_slope: bool) -> Factor:
