@@ -5,16 +5,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from typing import Any, Self
 from weakref import WeakValueDictionary, ref
+
+import numpy as np
 
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import is_on_gpu, is_stored, on_host
+from tenon.dialects.support.plain_arrays import elements_of, host_array, is_on_gpu, is_stored, on_host
+from tenon.dialects.support.suggestion import did_you_mean
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import is_traced, run_waiting
 from tenon.eager.recording import Handle, Stored
@@ -22,6 +25,7 @@ from tenon.eager.tape import Array
 from tenon.eager.tensor import Parameter, Tensor, as_tensor
 from tenon.runtime.arguments.frozen import FREEZING
 from tenon.runtime.arguments.tree import like_sequence
+from tenon.runtime.cuda.arrays import brought, place_of
 from tenon.runtime.evaluate import evaluate
 from tenon.runtime.tracing.trace import is_tracing_for_later
 
@@ -177,6 +181,29 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, Tensor)
 
 
+def found_in(module: Any, what: str, path: str, there: Iterator[tuple[str, Any]]) -> Any:
+    """What `there` has at a path. Raises `AttributeError` if there is nothing."""
+    known = dict(there)
+    if path not in known:
+        raise AttributeError(f"{type(module).__name__} has no {what} {path!r}{did_you_mean(path, known)}")
+    return known[path]
+
+
+def fitting(path: str, own: Any, given: Any) -> Any:
+    """A copy of `given` as what a module has at `path` is stored, and where; raises `ValueError` if it is of another
+    kind."""
+    is_symbol = is_traced() and (isinstance(given, Value) or (isinstance(given, Stored) and given._is_traced))
+    own = own if is_traced() else elements_of(own)
+    given = given if is_symbol else host_array(given)
+    if given.shape != own.shape:
+        raise ValueError(f"{path} has shape {own.shape} in the module and {given.shape} in the state")
+    if not np.can_cast(given.dtype, own.dtype, "same_kind"):
+        raise ValueError(f"{path} has dtype {own.dtype} in the module and {given.dtype} in the state")
+    if is_symbol:
+        return (given if isinstance(given, Value) else given.detach()).astype(own.dtype)
+    return brought(np.array(given, dtype=own.dtype), place_of(own))
+
+
 _CONTAINERS = (list, tuple, dict)
 
 
@@ -191,4 +218,15 @@ def holds(value: Any, test: Callable[[Any], bool]) -> bool:
     return False
 
 
-__all__ = ["CALLS", "Offered", "adopt", "as_arrays", "buffer_of", "has_tensor", "holds", "parameter_of"]
+__all__ = [
+    "CALLS",
+    "Offered",
+    "adopt",
+    "as_arrays",
+    "buffer_of",
+    "fitting",
+    "found_in",
+    "has_tensor",
+    "holds",
+    "parameter_of",
+]

@@ -18,12 +18,12 @@ from tenon.dialects.support.suggestion import UnknownAttributeError, check_keywo
 from tenon.dialects.support.user_traceback import hide_own_frames
 from tenon.dialects.types.types import element_type, is_float, numpy_dtype
 from tenon.eager.modes import MODE, TRACING, is_traced, no_grad
-from tenon.eager.parameters import CALLS, Offered, as_arrays, has_tensor
+from tenon.eager.parameters import CALLS, Offered, as_arrays, fitting, has_tensor
 from tenon.eager.recording import is_learned
 from tenon.eager.tensor import Tensor
 from tenon.nn.hooks import Hook, ModuleHandle, call_with_hooks
 from tenon.nn.traced import watch_buffers, watch_if_foreign
-from tenon.nn.tree import LEARNED, Array, ModuleTree, fitting, is_dynamic, may_be_learned, note_array, note_made
+from tenon.nn.tree import LEARNED, Array, ModuleTree, is_dynamic, may_be_learned, note_array, note_made
 from tenon.runtime.arguments.tree import register_node
 from tenon.runtime.cuda.arrays import brought
 from tenon.runtime.tracing.watch import watch

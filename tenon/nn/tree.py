@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, MutableMapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,15 +15,12 @@ import numpy as np
 
 from tenon.dialects.definition.one_program import is_data, kind_of
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import elements_of, host_array, is_stored
-from tenon.dialects.support.suggestion import did_you_mean
+from tenon.dialects.support.plain_arrays import is_stored
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import is_traced
-from tenon.eager.parameters import CALLS, Offered, adopt, as_arrays, buffer_of, holds, parameter_of
-from tenon.eager.recording import Stored
+from tenon.eager.parameters import CALLS, Offered, adopt, as_arrays, buffer_of, found_in, holds, parameter_of
 from tenon.eager.tensor import Tensor
 from tenon.runtime.arguments.tree import like_sequence
-from tenon.runtime.cuda.arrays import brought, place_of
 
 Array = Any
 
@@ -144,6 +141,28 @@ def note_array(kind: type, name: str) -> None:
 _NO_LAYERS = {"tenon.nn.module", "tenon.nn.container"}
 
 
+class _Children(MutableMapping[str, Any]):
+    """The modules directly below one by their names, which may be replaced, as PyTorch keeps them."""
+
+    def __init__(self, module: ModuleTree) -> None:
+        self._module = module
+
+    def __getitem__(self, name: str) -> Any:
+        return dict(self._module.named_children())[name]
+
+    def __setitem__(self, name: str, module: Any) -> None:
+        setattr(self._module, name, module)
+
+    def __delitem__(self, name: str) -> None:
+        delattr(self._module, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self._module.named_children())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class ModuleTree:
     """A module as what holds parameters, buffers and modules."""
 
@@ -152,6 +171,7 @@ class ModuleTree:
     """The buffers that are not saved with the module."""
     OPTIONAL_STATE: ClassVar[tuple[str, ...]] = ()
     """Buffers that a checkpoint may lack: what the module has of them stays."""
+    _modules = property(_Children)
     is_unmade: ClassVar[bool] = False
     """Whether its parameters are not there yet, as its size is not known."""
 
@@ -323,15 +343,15 @@ class ModuleTree:
 
     def get_submodule(self, path: str) -> Any:
         """The module at a path (`encoder.0`), this one for the empty path. Raises `AttributeError` if there is none."""
-        return _found(self, "module", path, self.named_modules())
+        return found_in(self, "module", path, self.named_modules())
 
     def get_parameter(self, path: str) -> Array:
         """The parameter at a path, as it is. Raises `AttributeError` if there is none."""
-        return _found(self, "parameter", path, self.named_arrays(remove_duplicate=False))
+        return found_in(self, "parameter", path, self.named_arrays(remove_duplicate=False))
 
     def get_buffer(self, path: str) -> Array:
         """The buffer at a path. Raises `AttributeError` if there is none."""
-        return _found(self, "buffer", path, self.named_buffers(remove_duplicate=False))
+        return found_in(self, "buffer", path, self.named_buffers(remove_duplicate=False))
 
 
 class _Learned:
@@ -376,25 +396,3 @@ def _modules_in(path: str, value: Any) -> Iterator[tuple[str, ModuleTree]]:
     elif isinstance(value, list | tuple | dict):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _modules_in(f"{path}.{key}", item)
-
-
-def _found(module: ModuleTree, what: str, path: str, there: Iterator[tuple[str, Any]]) -> Any:
-    known = dict(there)
-    if path not in known:
-        raise AttributeError(f"{type(module).__name__} has no {what} {path!r}{did_you_mean(path, known)}")
-    return known[path]
-
-
-def fitting(path: str, own: Array, given: Array) -> Any:
-    """A copy of `given` as what a module has at `path` is stored, and where; raises `ValueError` if it is of another
-    kind."""
-    is_symbol = is_traced() and (isinstance(given, Value) or (isinstance(given, Stored) and given._is_traced))
-    own = own if is_traced() else elements_of(own)
-    given = given if is_symbol else host_array(given)
-    if given.shape != own.shape:
-        raise ValueError(f"{path} has shape {own.shape} in the module and {given.shape} in the state")
-    if not np.can_cast(given.dtype, own.dtype, "same_kind"):
-        raise ValueError(f"{path} has dtype {own.dtype} in the module and {given.dtype} in the state")
-    if is_symbol:
-        return (given if isinstance(given, Value) else given.detach()).astype(own.dtype)
-    return brought(np.array(given, dtype=own.dtype), place_of(own))

@@ -75,6 +75,20 @@ def test_parts_that_are_registered() -> None:
             net.register_buffer(name, np.zeros(1))
 
 
+def test_modules_that_are_replaced_by_name() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Sequential(nn.ReLU()))
+    inner = model._modules["2"]
+    assert [*model._modules] == ["0", "1", "2"]
+    model._modules["1"], inner._modules["0"] = nn.Tanh(), nn.ELU()
+    assert [type(child).__name__ for child in (model[1], inner[0])] == ["Tanh", "ELU"]
+    del model._modules["0"]
+    assert (len(model._modules), "0" in model._modules, [*dict(model.named_modules())]) == (
+        2,
+        False,
+        ["", "1", "2", "2.0"],
+    )
+
+
 def test_apply_reaches_all_modules_from_below() -> None:
     seen: list[str] = []
 
