@@ -20,6 +20,7 @@ from tenon.dialects.types.types import is_known
 from tenon.lowering.buffers.kernel_operands import elementwise_operands, read_in_place, updated_operands
 from tenon.lowering.buffers.memory_plan import Definition, Scope, Storage
 from tenon.lowering.buffers.memref_facts import SliceOp, buffer_bytes
+from tenon.lowering.loop_ir.nests import constant_int
 
 # A copy in a loop is taken to run this many times, when copies compete for being elided.
 _ASSUMED_TRIPS = 8
@@ -211,9 +212,11 @@ class ValueLifetimes:
                 self._copy(op, value, storage, scope, position)
 
     def _visit_extract(self, op: tensor.ExtractOp, scope: Scope, position: int) -> None:
+        _check_indices(op)
         self._use(op.tensor, scope, position + 1)
 
     def _visit_insert(self, op: tensor.InsertOp, scope: Scope, position: int) -> None:
+        _check_indices(op)
         storage = self._define(op.result, scope, position + 1).storage
         self._copy(op, op.dest, storage, scope, position)
 
@@ -318,3 +321,25 @@ def _check_slice(op: SliceOp) -> None:
     sizes, strides = op.static_sizes.get_values(), op.static_strides.get_values()
     if DYNAMIC_INDEX in sizes or any(stride != 1 for stride in strides):
         raise PassFailedException(f"{op.name}: sizes {sizes} must be static and strides {strides} must be 1")
+    whole = (op.source if isinstance(op, tensor.ExtractSliceOp) else op.dest).type
+    for axis, (start, size) in enumerate(zip(op.static_offsets.get_values(), sizes, strict=True)):
+        if start != DYNAMIC_INDEX:
+            _check_inside(op, whole, axis, int(start), int(start) + int(size))
+
+
+def _check_indices(op: tensor.ExtractOp | tensor.InsertOp) -> None:
+    """Raise for an element that is known to lie outside: memory is read and written as it is told."""
+    whole = (op.tensor if isinstance(op, tensor.ExtractOp) else op.dest).type
+    for axis, index in enumerate(op.indices):
+        if (known := constant_int(index)) is not None:
+            _check_inside(op, whole, axis, known, known + 1)
+
+
+def _check_inside(op: Operation, whole: Attribute, axis: int, start: int, end: int) -> None:
+    assert isinstance(whole, TensorType)
+    if not isinstance(op.parent_op(), func.FuncOp):
+        return  # it may never be reached
+    limit = whole.get_shape()[axis]
+    if limit >= 0 and not 0 <= start <= end <= limit:
+        where = f"{start}" if end == start + 1 else f"{start} to {end - 1}"
+        raise PassFailedException(f"{position_of(op)}{op.name}: {where} along axis {axis} is outside of {whole}")

@@ -8,7 +8,16 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, ModuleOp, StringAttr, TensorType, UnrankedTensorType
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    UnrankedTensorType,
+)
 
 from tenon.dialects.definition import signedness
 from tenon.dialects.support.frozen_arguments import prepare_function, taken_positions
@@ -28,8 +37,9 @@ def main_function(module: ModuleOp) -> func.FuncOp:
 
 
 def check_main(module: ModuleOp) -> None:
-    """Raise `ValueError` where there is no `@main`, or one that takes or gives what is no array."""
+    """Raise `ValueError` where there is no `@main`, or one that takes or gives what is no array, or says so wrongly."""
     main = main_function(module)
+    takes_buffers(module)
     names = [argument.name_hint or str(number) for number, argument in enumerate(main.body.block.args)]
     for name, type_ in zip(names, main.function_type.inputs, strict=True):
         if not isinstance(type_, TensorType | MemRefType | UnrankedTensorType | IndexType):
@@ -41,7 +51,11 @@ def check_main(module: ModuleOp) -> None:
 
 def takes_buffers(module: ModuleOp) -> bool:
     """Whether `@main` takes its outputs and scratch memory as arguments, as it does once tensors are buffers."""
-    return "num_inputs" in main_function(module).attributes
+    main = main_function(module)
+    for name in ("num_inputs", "num_outputs"):
+        if (count := main.attributes.get(name)) is not None and not isinstance(count, IntegerAttr):
+            raise ValueError(f"@main: {name} is {count}, expected an integer")
+    return "num_inputs" in main.attributes
 
 
 @dataclass(frozen=True)

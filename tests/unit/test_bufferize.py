@@ -757,6 +757,16 @@ def test_constants_are_globals_with_names_of_their_own() -> None:
             "tensor.extract_slice: sizes .* must be static and strides .* must be 1",
         ),
         (
+            f"func.func @main(%x: {M}) -> {V} {{\n"
+            f"  %0 = tensor.extract_slice %x[0, 3] [1, 4] [1, 1] : {M} to {V}\n  func.return %0 : {V}\n}}",
+            r"tensor.extract_slice: 3 to 6 along axis 1 is outside of tensor<4x4xf32>",
+        ),
+        (
+            f"func.func @main(%x: {M}) -> {M} {{\n  %i = arith.constant 4 : index\n"
+            f"  %0 = tensor.extract %x[%i, %i] : {M}\n  func.return %x : {M}\n}}",
+            r"tensor.extract: 4 along axis 0 is outside of tensor<4x4xf32>",
+        ),
+        (
             f"func.func @main(%x: {M}) -> {M} {{\n  %0 = tensor.cast %x : {M} to {M}\n  func.return %0 : {M}\n}}",
             "bufferize: tensor.cast on tensors in @main is not structured IR",
         ),

@@ -228,6 +228,10 @@ def test_errors_of_the_file(before: str, after: str, message: str) -> None:
             "<stdin>:2:3: bufferize: arith.addf on tensors in @main is not structured IR",
         ),
         (
+            'func.func @main(%x: memref<2xf32>) attributes {num_inputs = "1"} {\n  func.return\n}',
+            '@main: num_inputs is "1", expected an integer',
+        ),
+        (
             "func.func @main(%x: memref<2xf32>) {\n  func.return\n}",
             "argument x of @main is memref<2xf32>, and which arguments are inputs and which outputs is said nowhere",
         ),
