@@ -69,8 +69,8 @@ def _offset(view: Operation) -> int | None:
     match view:
         case memref.ViewOp():
             return constant_int(view.byte_shift)
-        case memref.ReinterpretCastOp() if isinstance(type_ := view.result.type, MemRefType):
-            is_whole = tuple(view.static_strides.get_values()) == tuple(row_major_strides(type_.get_shape()))
+        case memref.ReinterpretCastOp():
+            is_whole = tuple(view.static_strides.get_values()) == row_major_strides(view.result.type.get_shape())
             return 0 if is_whole and tuple(view.static_offsets.get_values()) == (0,) else None
         case memref.SubviewOp():
             return None

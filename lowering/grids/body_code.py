@@ -45,6 +45,18 @@ class BodyCode:
     def _producer(self, access: NestAccess) -> NestStatement:
         return self.nest.statements[self.nest.writers(access.buffer)[0]]
 
+    def _reads(self, statement: NestStatement) -> list[NestAccess]:
+        """What a statement reads, in place of intermediates that are kept nowhere what these are computed of."""
+        reads: list[NestAccess] = []
+        for access in statement.inputs:
+            if not access.access.is_used:
+                continue
+            if self.nest.space(access.buffer) is Space.INLINE:
+                reads += self._reads(self._producer(access))
+            else:
+                reads.append(access)
+        return reads
+
     def _goes_on(self, statement: NestStatement, number: int) -> bool:
         """Whether a statement reads an output in memory."""
         generic = statement.statement

@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
+from math import prod
 
 from xdsl.dialects import arith, gpu
 from xdsl.ir import Operation, SSAValue
 
 from tenon.dialects.families.monoid import Monoid, combining_monoid
 from tenon.lowering.grids.across_threads import combine_threads
-from tenon.lowering.grids.body_code import BodyCode, Held, vanishes
+from tenon.lowering.grids.body_code import MANY, BodyCode, Held, vanishes
 from tenon.lowering.grids.copies import copy_in
 from tenon.lowering.grids.exchanged_stores import store_out
 from tenon.lowering.grids.matrix_products import MatrixProducts
@@ -97,18 +98,6 @@ class StatementCode(BodyCode):
             elif (at := tile.at) is None or at in self.code.positions:
                 self.held[access.place] = tile.fragment()
 
-    def _reads(self, statement: NestStatement) -> list[NestAccess]:
-        """What a statement reads, in place of intermediates that are kept nowhere what these are computed of."""
-        reads: list[NestAccess] = []
-        for access in statement.inputs:
-            if not access.access.is_used:
-                continue
-            if self.nest.space(access.buffer) is Space.INLINE:
-                reads += self._reads(self._producer(access))
-            else:
-                reads.append(access)
-        return reads
-
     def _emit(self, statement: NestStatement, *others: NestStatement) -> None:
         """A statement, and others whose results are stored by vectors in the same loops."""
         loops = self._open(statement.axes)
@@ -130,19 +119,10 @@ class StatementCode(BodyCode):
                 self._scan(statement, inner, lasting)
             elif statement.reduced:
                 self._reduce(statement, inner, written_out, lasting)
+            elif around:
+                self._map_by_vectors((statement, *others), around, written_out)
             else:
-                self.code.over(around, partial(elements, around))
-
-        def elements(around: Sequence[Loop]) -> None:
-            if not around:
                 self._map(statement, written_out, lasting)
-                return
-            held = dict(self.held)
-            for one in (statement, *others):
-                self._hold_inputs(one)
-            for one in (statement, *others):
-                self._map(one, [loop for loop in written_out if loop not in around], {})
-            self.held = held
 
         self.copies.over(outer, lambda: self._in_turns(turns, row))
         self.held = before if outer else before | lasting
@@ -215,6 +195,27 @@ class StatementCode(BodyCode):
         else:
             self.code.over([loop for loop in written_out if loop is not vectors[0]], lanes)
         self._finish(statement.outputs, arrays, lasting)
+
+    def _map_by_vectors(
+        self, statements: Sequence[NestStatement], around: Sequence[Loop], written_out: Sequence[Loop]
+    ) -> None:
+        """Statements whose results are stored by vectors: operands are loaded for so many of them as registers hold, so
+        that loads are under way together."""
+        vector = [loop for loop in written_out if loop not in around]
+        first = next(n for n in range(len(around) + 1) if prod(loop.extent for loop in (*around[n:], *vector)) <= MANY)
+
+        def some() -> None:
+            held = dict(self.held)
+            for statement in statements:
+                self._hold_inputs(statement)
+            self.code.over(around[first:], each)
+            self.held = held
+
+        def each() -> None:
+            for statement in statements:
+                self._map(statement, vector, {})
+
+        self.code.over(around[:first], some)
 
     def accumulators(self, statement: NestStatement, output: NestAccess) -> Registers:
         """Registers in which a statement that combines has its results: those of a product as its instruction wants."""

@@ -175,7 +175,7 @@ func.func private @product(%a: memref<2048x512xf32>, %b: memref<512x2048xf32>, %
 
 // -----
 
-// Of few tiles two sets of warps have a slice of the sums each.
+// Of few tiles four sets of warps have a slice of the sums each.
 func.func private @few_tiles(%a: memref<1024x1024xf32>, %b: memref<1024x1024xf32>, %o: memref<1024x1024xf32>) attributes {kernel} {
   %zero = arith.constant 0.0 : f32
   linalg.fill ins(%zero : f32) outs(%o : memref<1024x1024xf32>)
@@ -191,7 +191,7 @@ func.func private @few_tiles(%a: memref<1024x1024xf32>, %b: memref<1024x1024xf32
 }
 // CHECK-LABEL: func.func private @few_tiles
 // CHECK-SAME:    "split(i, 128) -> ig, ib", "split(ib, 64) -> iu, ir"
-// CHECK-SAME:    "split(k, 32) -> ko, kb", "split(kb, 16) -> kw, ki", "bind(kw, warp)"
+// CHECK-SAME:    "split(k, 32) -> ko, kb", "split(kb, 8) -> kw, ki", "bind(kw, warp)"
 // CHECK-SAME:    "pipeline(ko, 2)"
 
 // -----
