@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -118,8 +119,10 @@ def _replayed(step: Callable[[], Any]) -> Callable[[], Any]:
     with torch.cuda.graph(graph):
         value = step()
 
-    def replay() -> Any:
-        graph.replay()
-        return value
+    return partial(_replay, graph, value, step)
 
-    return replay
+
+def _replay(graph: Any, value: Any, _step: Callable[[], Any]) -> Any:
+    """Replay a graph, which reads and writes what the step holds."""
+    graph.replay()
+    return value
