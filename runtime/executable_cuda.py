@@ -249,7 +249,8 @@ class FrozenArrays:
         from tenon.runtime.cuda.cupy_backend import is_capturing
         from tenon.runtime.cuda.device_cuda import cupy_module
 
-        stream = cupy_module().cuda.get_current_stream()
+        cupy = cupy_module()
+        stream = cupy.cuda.get_current_stream()
         if is_capturing(stream):
             raise RuntimeError(
                 "frozen arguments are brought to a GPU by the first call there, which cannot be captured: call the "
@@ -261,7 +262,7 @@ class FrozenArrays:
                 key = id(array), ordinal
                 copy = _COPIES.get(key)
                 if copy is None:
-                    copy = _COPIES[key] = contiguous(array if is_on_gpu(array) else uploaded(array))
+                    copy = _COPIES[key] = contiguous(cupy.asarray(array) if is_on_gpu(array) else uploaded(array))
                 made[position] = copy
             _finish_for_all_streams()
             self._copies[ordinal] = made

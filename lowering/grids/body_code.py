@@ -173,6 +173,8 @@ class BodyCode:
         if vector not in written_out or self._lane_loads(statement, vector):
             return []
         read = {access.buffer for other in nest.statements for access in other.inputs if access.access.is_used}
+        for other in nest.statements:
+            read |= {o.buffer for n, o in enumerate(other.outputs) if other.statement.reads_output(n)}
         for output in statement.outputs:
             is_stored = nest.space(output.buffer) is Space.REGISTERS and output.buffer not in read
             if not is_stored or output.buffer not in nest.kernel.function.body.block.args:

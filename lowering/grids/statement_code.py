@@ -81,7 +81,9 @@ class StatementCode(BodyCode):
     def _emit_each(self, statements: Sequence[NestStatement]) -> None:
         """Statements in order, but for those that are computed where they are read."""
         emitted = [s for s in statements if not all(self.nest.space(o.buffer) is Space.INLINE for o in s.outputs)]
-        for _, group in groupby(enumerate(emitted), lambda pair: self._stored_by_vectors(pair[1]) or pair[0]):
+        around = [self._stored_by_vectors(statement) for statement in emitted]
+        together = [(s.axes, loops) if loops else n for n, (s, loops) in enumerate(zip(emitted, around, strict=True))]
+        for _, group in groupby(zip(together, emitted, strict=True), lambda pair: pair[0]):
             self._emit(*[statement for _, statement in group])
 
     def _hold_inputs(self, statement: NestStatement) -> None:
@@ -99,7 +101,7 @@ class StatementCode(BodyCode):
                 self.held[access.place] = tile.fragment()
 
     def _emit(self, statement: NestStatement, *others: NestStatement) -> None:
-        """A statement, and others whose results are stored by vectors in the same loops."""
+        """A statement, and others of the same axes whose results are stored by vectors in the same loops."""
         loops = self._open(statement.axes)
         outer = [loop for loop in loops if loop.in_order and loop.axis not in statement.reduced]
         turns = [loop for loop in loops if loop.rotated and not statement.reduced]

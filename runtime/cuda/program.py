@@ -117,6 +117,8 @@ class CudaProgram:
             told = f"; it computes {origin}" if (origin := self._origin(error.kernel)) else ""
             late = "" if self.backend.waits else _LATE
             raise LaunchError(f"{self.name}: {error}{told}{late}", error.kernel) from error.__cause__
+        if isinstance(error, cublas.CublasError):
+            raise cublas.CublasError(f"{self.name}: {error}") from error
         if isinstance(error, self.backend.failures):
             raise LaunchError(f"{self.name}: {error}{_LATE}") from error
         raise error
@@ -163,5 +165,5 @@ class CudaProgram:
         """Make a graph of launches that have all run before."""
         try:
             replay.graph = self.backend.capture(lambda stream: launches.run(addresses, stream, scratch))
-        except (LaunchError, MemoryError, *self.backend.failures):
+        except (LaunchError, MemoryError, cublas.CublasError, *self.backend.failures):
             self.graphs = False  # the plain way does without

@@ -85,7 +85,7 @@ OTHER_CODE: dict[str, Any] = {
 }
 """For each knob that changes what is compiled, a value that does."""
 
-OTHER_GPU_CODE: dict[str, Any] = {"tf32": True, "deterministic": False}
+OTHER_GPU_CODE: dict[str, Any] = {"tf32": True, "deterministic": False, "cublas": False}
 """The same of knobs that change what is compiled for a GPU alone."""
 
 SAME_CODE: dict[str, Any] = {
@@ -137,6 +137,7 @@ def test_knobs_that_change_code_change_the_key(name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", OTHER_GPU_CODE)
 def test_knobs_that_change_code_for_a_gpu_change_its_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvrtc, "version", lambda: (12, 9))
+    monkeypatch.setattr("tenon.runtime.cuda.cublas.path", lambda: "libcublas.so")
     before = executables._target_key("cuda", lower.options("cuda", "sm_80"), "sm_80")
     with knobs.override(**{name: OTHER_GPU_CODE[name]}):
         assert executables._target_key("cuda", lower.options("cuda", "sm_80"), "sm_80") != before

@@ -633,3 +633,39 @@ def test_an_attribute_that_gives_no_lists_of_steps(given: str, message: str) -> 
     {GENERIC.format(output="2000x", index="i", kind="parallel", steps="").replace("@f", "@kernel_0")}"""
     with pytest.raises(ValueError, match=re.escape(message)):
         given_steps(Parser(new_context(), text).parse_module())
+
+
+MANY_RESULTS = """
+func.func private @k(%x: memref<8x512xf32>, %y: memref<8x16x512xf32>, %o: memref<8x512xf32>, %p: memref<8x16x512xf32>)
+    attributes {{kernel, schedule = ["bind(i, grid)", "split(j, 4) -> jr, jv", "vectorize(jv)",
+        "split(jr, 16) -> jt, ju", "unroll(ju)", "bind(jt, block)", "pack(a2, registers)", "pack(a3, registers)"]}} {{
+  {}
+  func.return
+}}"""
+DOUBLED = """linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]} ins(%x: memref<8x512xf32>) outs(%o: memref<8x512xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %a : f32
+      linalg.yield %c : f32 }"""
+SQUARES = """linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k, j)>, affine_map<(i, j, k) -> (i, k, j)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%y: memref<8x16x512xf32>) outs(%p: memref<8x16x512xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.mulf %a, %a : f32
+      linalg.yield %c : f32 }"""
+
+
+@pytest.mark.parametrize("statements", [(DOUBLED, SQUARES), (SQUARES, DOUBLED)], ids=["shorter first", "longer first"])
+def test_statements_of_other_axes_have_loops_of_their_own(statements: Sequence[str]) -> None:
+    """Also where both store many results vector by vector: what is done in the place of an operand is done once."""
+    module = Parser(new_context(), MANY_RESULTS.format("\n".join(statements))).parse_module()
+    ApplyStepsPass(machine="sm_90").apply(Context(), module)
+    (kernel,) = kernels(module)
+    stores = [op for op in module.walk() if op.name == "vector.store" and op.operands[1] in kernel.body.block.args]
+    inside = {}
+    for store in stores:
+        loop = store.parent_op()
+        while loop is not None and (loop.name != "scf.for" or "unroll" in loop.attributes):
+            loop = loop.parent_op()
+        inside[store.operands[1].name_hint] = loop is not None
+    assert inside == {"o": False, "p": True}
