@@ -78,17 +78,17 @@ def test_an_op_has_its_hooks_from_the_name_of_one() -> None:
 
 def test_a_hook_of_its_own_stays() -> None:
     @tenon.tensor_op
-    class PositiveOp(ExtentOp):
+    class LargestPositiveOp(ExtentOp):
         """The largest element, or 0."""
 
-        name = "monoid_test.positive"
+        name = "monoid_test.largest_positive"
         COMBINE = "maximum"
 
         @staticmethod
         def initial(element: Any) -> float:
             return 0.0
 
-    np.testing.assert_array_equal(PositiveOp.apply(np.array([[-3.0, 4.0], [-2.0, -1.0]]), axis=(1,)), [4, 0])
+    np.testing.assert_array_equal(LargestPositiveOp.apply(np.array([[-3.0, 4.0], [-2.0, -1.0]]), axis=(1,)), [4, 0])
 
 
 @pytest.mark.parametrize("name", ["subtract", "exp", "bitwise_and", "nothing_of_that_name"])

@@ -73,9 +73,13 @@ def test_what_could_change_is_no_static_argument() -> None:
         tenon.jit(lambda x, s: x * s.weight)(ONES, Settings())
 
 
-@pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.BatchNorm2d(2)], ids=["dropout", "norm"])
+TRANSFORMED = {"jit": tenon.jit, "grad": lambda f: tenon.grad(lambda x: tenon.sum(f(x))), "vmap": tenon.vmap}
+
+
 @pytest.mark.parametrize(
-    "transformed", [tenon.jit, lambda f: tenon.grad(lambda x: tenon.sum(f(x))), tenon.vmap], ids=["jit", "grad", "vmap"]
+    ("transformed", "layer"),
+    [(TRANSFORMED["jit"], nn.Dropout(0.5)), *[(made, nn.BatchNorm2d(2)) for made in TRANSFORMED.values()]],
+    ids=["jit-dropout", *[f"{name}-norm" for name in TRANSFORMED]],
 )
 def test_a_module_in_training_mode_is_threaded_or_refused(transformed: Callable[..., Any], layer: Any) -> None:
     images = np.ones((1, 2, 2, 3, 3), np.float32)
@@ -87,6 +91,14 @@ def test_a_module_in_training_mode_is_threaded_or_refused(transformed: Callable[
     traced = tenon.trace(lambda x: layer(x))
     traced(tenon.tensor(images[0]))
     assert any(not np.array_equal(np.asarray(v), before[name]) for name, v in layer.named_buffers())
+
+
+@pytest.mark.parametrize("name", ["grad", "vmap"])
+def test_a_dropout_draws_anew_in_a_function_that_is_traced_for_one_call(name: str) -> None:
+    layer = nn.Dropout(0.5)
+    first, second = (TRANSFORMED[name](lambda x: layer(x))(np.ones((2, 100), np.float32)) for _ in range(2))
+    assert {*np.unique(first)} == {*np.unique(second)} == {0.0, 2.0}
+    assert not np.array_equal(first, second)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
