@@ -204,6 +204,11 @@ class ValueLifetimes:
             for read in reads:
                 self._use(read.tensor, scope, position + 1)
         initial, maps = op.operands[input_count:], op.indexing_maps.data[input_count:]
+        if len(initial) != len(op.results):
+            raise PassFailedException(
+                f"{position_of(op)}bufferize: {op.name} has {len(op.results)} results, expected {len(initial)}, one "
+                "for each tensor in outs"
+            )
         arguments = op.body.block.args[input_count:]
         for value, map_, argument, result in zip(initial, maps, arguments, op.results, strict=True):
             storage = self._define(result, scope, position + 1).storage

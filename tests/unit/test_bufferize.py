@@ -770,6 +770,17 @@ def test_constants_are_globals_with_names_of_their_own() -> None:
             f"func.func @main(%x: {M}) -> {M} {{\n  %0 = tensor.cast %x : {M} to {M}\n  func.return %0 : {M}\n}}",
             "bufferize: tensor.cast on tensors in @main is not structured IR",
         ),
+        (
+            """func.func private @k(%x: tensor<9xf32>, %o: tensor<9xf32>) attributes {kernel} {
+              linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+                              iterator_types = ["parallel"]} ins(%x : tensor<9xf32>) outs(%o : tensor<9xf32>) {
+              ^bb0(%a: f32, %b: f32):
+                linalg.yield %a : f32
+              }
+              func.return
+            }""",
+            "bufferize: linalg.generic has 0 results, expected 1, one for each tensor in outs",
+        ),
     ],
 )
 def test_errors(text: str, message: str) -> None:
