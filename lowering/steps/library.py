@@ -14,10 +14,11 @@ from itertools import pairwise
 from math import prod
 
 from xdsl.dialects import arith, func, linalg
-from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, MemRefType, StringAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, StringAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
 from tenon.lowering.steps.nest import Nest, NestAccess, NestStatement
+from tenon.lowering.steps.pieces import is_zero
 from tenon.lowering.steps.products import multiplied
 from tenon.lowering.steps.step import Step
 from tenon.passes.machine import CUBLAS
@@ -128,7 +129,7 @@ def multiplication(nest: Nest) -> Multiplication | str:
     element = multiplied(product)
     if isinstance(element, str):
         return element
-    if not _is_zero(product.statement.initial[0]):
+    if not is_zero(product.statement.initial[0]):
         return "sums do not begin with 0"
     result = _stored(product, others)
     if isinstance(result, str):
@@ -140,13 +141,6 @@ def multiplication(nest: Nest) -> Multiplication | str:
     if str(element) not in ELEMENTS or elements[2] not in (elements[0], str(_memref(product.outputs[0]).element_type)):
         return f"cuBLAS multiplies {', '.join(ELEMENTS)} here, not {elements[0]} to {elements[2]}"
     return _arranged(nest, operands, result)
-
-
-def _is_zero(value: SSAValue | None) -> bool:
-    constant = value.owner if value is not None else None
-    if not isinstance(constant, arith.ConstantOp) or not isinstance(constant.value, FloatAttr):
-        return False
-    return constant.value.value.data == 0
 
 
 def _stored(product: NestStatement, others: Sequence[NestStatement]) -> NestAccess | str:
