@@ -128,7 +128,7 @@ class PiecesCode(StatementCode):
             rows.prepare(total)
             products.add(total)
             return
-        self._emit(statement)
+        self._emit([statement])
         part = self.held[output.place]
         rows.prepare(total)
 

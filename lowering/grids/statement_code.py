@@ -79,12 +79,13 @@ class StatementCode(BodyCode):
         self._emit_each(self.nest.statements)
 
     def _emit_each(self, statements: Sequence[NestStatement]) -> None:
-        """Statements in order, but for those that are computed where they are read."""
+        """Statements in order, but for those that are computed where they are read; those of the same axes whose
+        results are stored by vectors in the same loops share these."""
         emitted = [s for s in statements if not all(self.nest.space(o.buffer) is Space.INLINE for o in s.outputs)]
         around = [self._stored_by_vectors(statement) for statement in emitted]
-        together = [(s.axes, loops) if loops else n for n, (s, loops) in enumerate(zip(emitted, around, strict=True))]
-        for _, group in groupby(zip(together, emitted, strict=True), lambda pair: pair[0]):
-            self._emit(*[statement for _, statement in group])
+        kinds = [(s.axes if loops else n, loops) for n, (s, loops) in enumerate(zip(emitted, around, strict=True))]
+        for (_, loops), group in groupby(zip(kinds, emitted, strict=True), lambda pair: pair[0]):
+            self._emit([statement for _, statement in group], loops)
 
     def _hold_inputs(self, statement: NestStatement) -> None:
         """Load the packed inputs that the loops around the code determine."""
@@ -100,8 +101,9 @@ class StatementCode(BodyCode):
             elif (at := tile.at) is None or at in self.code.positions:
                 self.held[access.place] = tile.fragment()
 
-    def _emit(self, statement: NestStatement, *others: NestStatement) -> None:
-        """A statement, and others of the same axes whose results are stored by vectors in the same loops."""
+    def _emit(self, statements: Sequence[NestStatement], around: Sequence[Loop] = ()) -> None:
+        """A statement, or several of the same axes whose results are stored by vectors in the loops `around` these."""
+        statement = statements[0]
         loops = self._open(statement.axes)
         outer = [loop for loop in loops if loop.in_order and loop.axis not in statement.reduced]
         turns = [loop for loop in loops if loop.rotated and not statement.reduced]
@@ -112,17 +114,16 @@ class StatementCode(BodyCode):
 
         def row() -> None:
             self.held = dict(before)
-            around = self._stored_by_vectors(statement)
             if not around:
                 self._hold_inputs(statement)
-            if any(map(self._overwrites, (statement, *others))):
+            if any(map(self._overwrites, statements)):
                 self.code.builder.add(gpu.BarrierOp())
             if is_scanned(statement):
                 self._scan(statement, inner, lasting)
             elif statement.reduced:
                 self._reduce(statement, inner, written_out, lasting)
             elif around:
-                self._map_by_vectors((statement, *others), around, written_out)
+                self._map_by_vectors(statements, around, written_out)
             else:
                 self._map(statement, written_out, lasting)
 
