@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
 
-from tenon.dialects.definition.registry import generation
+from tenon.dialects.definition.registry import generation, is_of_user
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.runtime import lower
 from tenon.runtime.arguments.interface import Interface
@@ -116,7 +116,7 @@ def _meaning(module: ModuleOp, said: str, device: str, options: LoweringOptions)
     of it while compiling.
     """
     kinds = frozenset([type(op) for op in module.walk()])
-    if all(kind.__module__.startswith(("tenon.", "xdsl.")) for kind in kinds):
+    if not any(map(is_of_user, kinds)):
         return ""
     key = (said, kinds, device, options, generation())
     known = _meanings.get(key)

@@ -146,6 +146,11 @@ def _is_own(function: Callable[..., Any]) -> bool:
     return str(getattr(getattr(function, "op", function), "__module__", "")).startswith("tenon.")
 
 
+def is_of_user(op_type: OpClass) -> bool:
+    """Whether an op is defined outside of Tenon and xDSL."""
+    return not op_type.__module__.startswith(("tenon.", "xdsl."))
+
+
 def install_evaluator(evaluator: Evaluator) -> None:
     """Set what runs ops on concrete arrays, outside of any trace."""
     _EVALUATOR[:] = [evaluator]

@@ -35,7 +35,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tenon.dialects.definition.registry import registry
+from tenon.dialects.definition.registry import OpClass, registry
 from tenon.dialects.definition.signature import flat
 from tenon.dialects.definition.value import emit, insertion_point
 from tenon.dialects.families import StructuredOp, as_tuple, require_hooks
@@ -190,6 +190,12 @@ def _launch(kernel: Kernel, types: Sequence[Any], settings: dict[str, Any]) -> t
     )
 
 
+def op_of(declaration: func.FuncOp) -> OpClass | None:
+    """The op of the kernel that a declaration stands for, if it names one that there is."""
+    name = declaration.attributes.get("reference")
+    return registry().get(name.data) if isinstance(name, StringAttr) else None
+
+
 def evaluate_reference(
     declaration: func.FuncOp, arguments: Sequence[Any], dtypes: Sequence[np.dtype[Any]] | None = None
 ) -> tuple[Any, ...]:
@@ -199,8 +205,7 @@ def evaluate_reference(
     of the results where the declaration's types, which have no signs, do not say them. Raises `ValueError` when the
     declaration names no op, and `TypeError` or `ValueError` for results that are not what `infer` said.
     """
-    name: Any = declaration.attributes.get("reference")
-    op = registry().get(name.data) if isinstance(name, StringAttr) else None
+    op = op_of(declaration)
     if op is None or not issubclass(op, OpaqueOp):
         raise ValueError(f"function @{declaration.sym_name.data} has no body and no reference among the registered ops")
     settings: Any = declaration.attributes["settings"]

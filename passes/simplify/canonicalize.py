@@ -23,6 +23,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl.traits import HasCanonicalizationPatternsTrait, IsTerminator
 from xdsl.utils.exceptions import PassFailedException
 
+from tenon.dialects.definition.registry import is_of_user
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import KeepsMemory, states
 from tenon.dialects.families import ElementwiseOp
@@ -43,7 +44,6 @@ from tenon.passes.simplify.user_rewrites import (
     check_replacement,
     check_touched,
     drop_detached,
-    is_of_user,
 )
 
 Rewrite = Callable[[Any, PatternRewriter], object]

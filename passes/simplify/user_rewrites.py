@@ -16,11 +16,6 @@ from tenon.dialects.types.shapes import compatible
 from tenon.passes.dominance import check_dominance
 
 
-def is_of_user(op_type: type[Operation]) -> bool:
-    """Whether an op is defined outside of Tenon and xDSL."""
-    return not op_type.__module__.startswith(("tenon.", "xdsl."))
-
-
 def check_replacement(hook_of: Operation, op: Operation, replacements: Sequence[SSAValue | None]) -> None:
     """Raise where the hook of an op puts a value of another type, or none, into the place of a result of `op`."""
     for result, value in zip(op.results, replacements, strict=True):

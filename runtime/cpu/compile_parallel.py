@@ -19,11 +19,11 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Self
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from tenon.dialects.definition.registry import registry
-from tenon.dialects.families.opaque import kernel_of
+from tenon.dialects.definition.registry import is_of_user
+from tenon.dialects.families.opaque import kernel_of, op_of
 from tenon.lowering.llvm.emit_llvm import EmittedFunction, ModuleEmitter, brings_text, module_text
 from tenon.runtime.cpu.compile import Target, optimized, parsed, pass_builder, pass_manager, target_machine
 from tenon.runtime.cpu.llvm_lock import emitted, run_passes
@@ -124,7 +124,9 @@ class ObjectCompiler:
 def check_texts(module: ModuleOp, emitter: ModuleEmitter, target: Target) -> None:
     """Raise `ValueError` naming op and kernel where LLVM cannot compile text that the op of a user's brings."""
     for function in module.ops:
-        if isinstance(function, FuncOp) and "llvm_source" in function.attributes and not _is_tenons(function):
+        if not isinstance(function, FuncOp) or "llvm_source" not in function.attributes:
+            continue
+        if (op := op_of(function)) is None or is_of_user(op):
             emitted = emitter.function(function)
             text = module_text([emitted.text], [emitted.parts])
             refused = said_against(text, target.triple, target.cpu, target.features) if _RISKY.search(text) else ""
@@ -132,12 +134,6 @@ def check_texts(module: ModuleOp, emitter: ModuleEmitter, target: Target) -> Non
                 said = refused[max(0, refused.find("error: ")) :]
                 shown = "\n".join(said.splitlines()[:_SHOWN])
                 raise ValueError(f"{kernel_of(function, 'llvm')}: LLVM cannot compile its text: {shown}")
-
-
-def _is_tenons(function: FuncOp) -> bool:
-    name = function.attributes.get("reference")
-    op = registry().get(name.data) if isinstance(name, StringAttr) else None
-    return op is not None and op.__module__.startswith("tenon.")
 
 
 class Workers:
