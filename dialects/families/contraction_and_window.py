@@ -10,7 +10,7 @@ from typing import Any
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
-from tenon.dialects.definition.operands import checked_number, to_scalar
+from tenon.dialects.definition.operands import to_scalar
 from tenon.dialects.definition.scalar import convert, to_compute
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.batching import aligned_operands, example_shape
@@ -214,5 +214,5 @@ class WindowOp(LoopOp, CombiningOp):
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         element = compute_type(element_of(self.results[0].type))
-        start = checked_number(self.initial(element), f"{self.name}: the result of initial")
+        start = self.checked_initial(element)
         return [self.accumulate(operands, start, self.scalar)]

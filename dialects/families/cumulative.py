@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from tenon.dialects.definition.operands import checked_number, to_scalar
+from tenon.dialects.definition.operands import to_scalar
 from tenon.dialects.definition.scalar import convert, to_compute
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.along_axis import AlongAxis, KeepsType
@@ -52,7 +52,7 @@ class CumulativeOp(KeepsType, AlongAxis, CombiningOp):
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         (x,) = operands
         accumulator = compute_type(element_of(x.type))
-        start = checked_number(self.initial(accumulator), f"{self.name}: the result of initial")
+        start = self.checked_initial(accumulator)
 
         def step(states: Sequence[Value], value: Value, _: object) -> list[Value]:
             return [to_scalar(self.scalar(states[0], value), accumulator, f"{self.name}: the result of scalar")]
@@ -130,4 +130,4 @@ class ArgCumulativeOp(CumulativeOp):
             replace = self.better(value, best)
             return [ops.select(replace, value, best), ops.select(replace, convert(place(), i64), best_place)]
 
-        return self.scan(x, [(element, self.initial(element)), (i64, 0)], step)
+        return self.scan(x, [(element, self.checked_initial(element)), (i64, 0)], step)

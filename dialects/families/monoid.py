@@ -18,6 +18,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
+from tenon.dialects.definition.operands import checked_number
 from tenon.dialects.definition.registry import registry
 from tenon.dialects.definition.value import ops
 from tenon.dialects.families.structured_op import StructuredOp
@@ -128,6 +129,10 @@ class CombiningOp(StructuredOp):
             cls.initial = staticmethod(lambda element: of_nothing(name, element))
         if name is not None and "scalar" not in vars(cls):
             cls.scalar = staticmethod(lambda accumulator, x: getattr(ops, name)(accumulator, x))
+
+    def checked_initial(self, element: Attribute) -> bool | int | float:
+        """What `initial` says, which has to be a number; raises `TypeError`."""
+        return checked_number(self.initial(element), f"{self.name}: the result of initial")
 
     @staticmethod
     @abstractmethod
