@@ -224,11 +224,7 @@ def ways(kernel: Kernel, machine: Machine) -> dict[str, Way | str]:
     decision = decide_strips(kernel, shared, machine)
     if decision is not None:
         return {"strips": Way(*decision, 0.0)}
-    own = [
-        decide_tile(statement, [loop for loop in range(len(statement.extents)) if loop not in used], machine)
-        for statement, used in ((s, {known[number] for known in shared}) for number, s in enumerate(statements))
-    ]
-    own = with_tiles_across(kernel, shared, own, machine)
+    own = with_tiles_across(kernel, shared, _decide_beside(statements, shared, machine), machine)
     found: dict[str, Way | str] = {
         "strips": "no contraction has a tile along loops that all statements share",
         "own loops": Way.of(own),
@@ -259,14 +255,19 @@ def _decide_whole_sums(kernel: Kernel, shared: Sequence[SharedLoop], machine: Ma
         return None
     if intermediate_bytes(kernel, dict(zip(shared, lengths, strict=True))) > machine.l2 // 4:
         return None
-    own = [
-        decide_tile(statement, [loop for loop in range(len(statement.extents)) if loop not in parallel], machine)
-        for statement, parallel in (
-            (s, {loop[number] for loop, length in zip(shared, lengths, strict=True) if length == 1})
-            for number, s in enumerate(statements)
-        )
+    parallel = [loop for loop, length in zip(shared, lengths, strict=True) if length == 1]
+    return replace(Way.of(_decide_beside(statements, parallel, machine)), strips=lengths)
+
+
+def _decide_beside(
+    statements: Sequence[Statement], shared: Sequence[SharedLoop], machine: Machine
+) -> list[tuple[Schedule | None, float]]:
+    """A tile for each statement, with vectors along any of its loops but these, and what it costs."""
+    used = [{loop[number] for loop in shared} for number in range(len(statements))]
+    return [
+        decide_tile(statement, [loop for loop in range(len(statement.extents)) if loop not in own], machine)
+        for statement, own in zip(statements, used, strict=True)
     ]
-    return replace(Way.of(own), strips=lengths)
 
 
 def _decide_alone(statement: Statement, machine: Machine) -> tuple[Schedule | None, float]:
