@@ -284,6 +284,11 @@ class Value:
         text = f"shufflevector {kind.text} {self.read()}, {kind.text} {second}, <{len(places)} x i32> <{chosen}>"
         return self.code.made(kind, text)
 
+    def filled(self, kind: Type, lanes: int) -> Value:
+        """A vector of this type, which has so many lanes, with the number in each."""
+        first = f"insertelement {kind.text} poison, {self.kind.text} {self.read()}, i64 0"
+        return self.code.made(kind, first).shuffled([0] * lanes)
+
     # --- functions
 
     def __call__(self, *arguments: Operand) -> Value:

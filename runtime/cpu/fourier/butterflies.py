@@ -32,9 +32,7 @@ class Butterflies(Module):
 
     def filled(self, number: Value) -> Value:
         """A vector of one number."""
-        given = f"{self.lanes.text} poison, {self.element.text} {number.read()}"
-        first = self.made(self.lanes, f"insertelement {given}, i64 0")
-        return first.shuffled([0] * self.count)
+        return number.filled(self.lanes, self.count)
 
     def pairs(self, place: Value) -> Complex:
         """Complex numbers that lie there as pairs."""

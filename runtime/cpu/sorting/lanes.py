@@ -40,9 +40,7 @@ class Lanes:
 
     def filled(self, number: Value) -> Value:
         """A vector of one number."""
-        kind = self.kind.text
-        first = self.code.made(self.kind, f"insertelement {kind} poison, {self.element.text} {number.read()}, i64 0")
-        return first.shuffled([0] * self.count)
+        return number.filled(self.kind, self.count)
 
     def first(self, count: Value) -> Value:
         """The first `count` lanes, of which there are so many at least."""
