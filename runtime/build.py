@@ -161,7 +161,7 @@ def _options_on_gpu(
 
 
 def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
-    from tenon.lowering.llvm.emit_llvm import ModuleEmitter, emit_llvm
+    from tenon.lowering.llvm.emit_llvm import ModuleEmitter
     from tenon.runtime.cpu.compile import compile_native, compile_object, host_target
     from tenon.runtime.cpu.compile_parallel import check_texts
     from tenon.runtime.cpu.sorting.loaded import sorter_sources
@@ -172,8 +172,9 @@ def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
     machine = replace(known.machine, tiles=())
     lower_with(module, "cpu", replace(known, machine=machine), "main")
     target = host_target()
-    source = emit_llvm(module, native_f16=target.native_f16, dots=machine.dots)
-    check_texts(module, ModuleEmitter(module, native_f16=target.native_f16, dots=machine.dots), target)
+    emitter = ModuleEmitter(module, native_f16=target.native_f16, dots=machine.dots)
+    source = emitter.text()
+    check_texts(module, emitter, target)
     products = {
         "main.loops.mlir": f"{module!s}\n".encode(),
         "main.ll": source.encode(),

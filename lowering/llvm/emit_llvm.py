@@ -68,8 +68,7 @@ def emit_llvm(module: ModuleOp, *, native_f16: bool = True, dots: Sequence[str] 
     multiplies as matrices in tile registers. Raises `ValueError` naming the operation, type or function that has no
     lowering.
     """
-    emitter = ModuleEmitter(module, native_f16=native_f16, dots=dots, tiles=tiles)
-    return emitter.joined({op: emitter.function(op) for op in module.ops if isinstance(op, FuncOp)})
+    return ModuleEmitter(module, native_f16=native_f16, dots=dots, tiles=tiles).text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +108,10 @@ class ModuleEmitter:
         parts = replace(self._shared, declarations={}, given_declarations={}, functions=[])
         text = _entry(op, parts) if op in self._entries else _function(op, parts, self._facts)
         return EmittedFunction(text, parts, _attributes(op))
+
+    def text(self) -> str:
+        """The whole module."""
+        return self.joined({op: self.function(op) for op in self._module.ops if isinstance(op, FuncOp)})
 
     @staticmethod
     def declaration(op: FuncOp) -> str:

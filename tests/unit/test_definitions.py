@@ -31,6 +31,8 @@ from tenon import (
     tensor_op,
     tensor_type,
 )
+from tenon.dialects.definition.signature import UPSTREAM_DIALECTS
+from tenon.dialects.universe import registered_dialects
 from tenon.runtime.lower import new_context
 
 X = np.arange(6.0).reshape(2, 3)
@@ -252,3 +254,8 @@ def test_what_does_not_move_has_a_gradient_of_zero() -> None:
     for name, scalar in (("made.m", lambda x, **_: 2.0), ("made.n", lambda x, **_: x > 0)):
         op = tensor_op(unary(name, scalar=staticmethod(scalar))).apply
         np.testing.assert_array_equal(tenon.grad(lambda x, op=op: (op(x) + x).sum())(X), np.ones_like(X))
+
+
+def test_dialects_that_ops_cannot_be_named_after() -> None:
+    own = {dialect.name for dialect in registered_dialects()}
+    assert {*new_context().registered_dialect_names} - own == UPSTREAM_DIALECTS
