@@ -214,5 +214,5 @@ class WindowOp(LoopOp, CombiningOp):
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         element = compute_type(element_of(self.results[0].type))
-        start = self.checked_initial(element)
+        start = self._checked_initial(element)
         return [self.accumulate(operands, start, self.scalar)]

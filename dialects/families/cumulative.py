@@ -52,7 +52,7 @@ class CumulativeOp(KeepsType, AlongAxis, CombiningOp):
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         (x,) = operands
         accumulator = compute_type(element_of(x.type))
-        start = self.checked_initial(accumulator)
+        start = self._checked_initial(accumulator)
 
         def step(states: Sequence[Value], value: Value, _: object) -> list[Value]:
             return [to_scalar(self.scalar(states[0], value), accumulator, f"{self.name}: the result of scalar")]
@@ -130,4 +130,4 @@ class ArgCumulativeOp(CumulativeOp):
             replace = self.better(value, best)
             return [ops.select(replace, value, best), ops.select(replace, convert(place(), i64), best_place)]
 
-        return self.scan(x, [(element, self.checked_initial(element)), (i64, 0)], step)
+        return self.scan(x, [(element, self._checked_initial(element)), (i64, 0)], step)

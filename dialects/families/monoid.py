@@ -130,7 +130,7 @@ class CombiningOp(StructuredOp):
         if name is not None and "scalar" not in vars(cls):
             cls.scalar = staticmethod(lambda accumulator, x: getattr(ops, name)(accumulator, x))
 
-    def checked_initial(self, element: Attribute) -> bool | int | float:
+    def _checked_initial(self, element: Attribute) -> bool | int | float:
         """What `initial` says, which has to be a number; raises `TypeError`."""
         return checked_number(self.initial(element), f"{self.name}: the result of initial")
 

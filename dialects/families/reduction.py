@@ -88,7 +88,7 @@ class ReductionOp(AlongAxis, CombiningOp):
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         (x,) = operands
         accumulator = compute_type(self.result_element(element_of(x.type)))
-        start = self.checked_initial(accumulator)
+        start = self._checked_initial(accumulator)
 
         def body(values: list[Value], accumulators: list[Value]) -> Sequence[Value]:
             found = self.scalar(accumulators[0], convert(to_compute(values[0]), accumulator))
@@ -192,5 +192,5 @@ class ArgReductionOp(ReductionOp):
             replace = self.better(value, best)
             return [ops.select(replace, value, best), ops.select(replace, convert(index(), position), best_index)]
 
-        start = [(element, self.checked_initial(element)), (position, 0)]
+        start = [(element, self._checked_initial(element)), (position, 0)]
         return [self.finish(self.reduce(x, start, body)[1])]

@@ -240,7 +240,7 @@ class WindowArgmaxOp(LargestOp):
             replaces = ArgmaxOp.better(value, best)
             return [ops.select(replaces, value, best), ops.select(replaces, convert(tap, i64), best_tap)]
 
-        return [self.accumulate_all(operands, [(element, self.checked_initial(element)), (i64, 0)], body)[1]]
+        return [self.accumulate_all(operands, [(element, self._checked_initial(element)), (i64, 0)], body)[1]]
 
 
 @tensor_op
