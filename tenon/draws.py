@@ -14,6 +14,7 @@ from typing import Any
 
 from tenon.control_flow import LOOPS
 from tenon.dialects.definition.value import TracedValueError, Value, inserting, insertion_point, tracing_of
+from tenon.dialects.support.plain_arrays import elements_of
 from tenon.runtime.tracing.trace import is_tracing_for_later
 from tenon.seeds import drawn_once, key_for_example, new_key
 
@@ -36,7 +37,7 @@ def runs_once() -> bool:
 def where_it_is(value: Any) -> Generator[None]:
     """Build ops where a traced value, or that of a tensor, comes from, which may be outside of the function that is
     batched, or computed again, now."""
-    held = getattr(value, "_array", value)
+    held = elements_of(value)
     point = tracing_of(held) if isinstance(held, Value) and not LOOPS.depth else None
     if point is None:
         yield

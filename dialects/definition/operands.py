@@ -23,7 +23,7 @@ from tenon.dialects.definition.scalar import convert, scalar_constant
 from tenon.dialects.definition.settings import array_attribute
 from tenon.dialects.definition.signature import Operand, map_grouped, named
 from tenon.dialects.definition.value import Value, insertion_point, ops
-from tenon.dialects.support.plain_arrays import is_on_gpu, on_gpu_viewed, plain_array
+from tenon.dialects.support.plain_arrays import elements_of, host_array, is_on_gpu, on_gpu_viewed, plain_array
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.types import is_narrow, numpy_dtype
 
@@ -100,6 +100,17 @@ def floating(x: Any) -> Any:
     if x.dtype.kind not in "biu":
         return x
     return ops.cast(x, dtype="f32" if x.dtype.itemsize < 4 else "f64")
+
+
+def known_elements(x: Any) -> np.ndarray[Any, Any] | None:
+    """The elements, in the memory of the CPU, of an array or a tensor that is not traced; `None` of one that is."""
+    held = elements_of(x)
+    return None if isinstance(held, Value) else host_array(held)
+
+
+def vector_along(x: Any, axis: int, rank: int) -> Any:
+    """A vector as a tensor of that rank, along an axis counted from the front."""
+    return ops.reshape(x, shape=tuple([-1 if i == axis else 1 for i in range(rank)]))
 
 
 def to_value(value: Any, element: Attribute | None = None) -> Value:

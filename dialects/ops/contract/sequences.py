@@ -8,9 +8,10 @@ from typing import Any
 
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.one_program import one_program_of_large
-from tenon.dialects.definition.operands import floating, shaped
+from tenon.dialects.definition.operands import floating, shaped, vector_along
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
+from tenon.dialects.ops.reduce.measures import trapezoids
 from tenon.dialects.types.shapes import normalize_axis
 
 _MODES = ("full", "same", "valid")
@@ -105,8 +106,7 @@ def _slope(x: Any, axis: int, distance: Any, edge_order: int) -> Any:
             raise ValueError(
                 f"gradient: the places have shape {tuple(distance.shape)}, and axis {axis} has size {size}"
             )
-        steps = ops.subtract(distance[1:], distance[:-1])
-        steps = ops.reshape(steps, shape=tuple([-1 if i == axis else 1 for i in range(x.ndim)]))
+        steps = vector_along(ops.subtract(distance[1:], distance[:-1]), axis, x.ndim)
     else:
         steps = None
 
@@ -173,16 +173,10 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = 
     """
     y = floating(y)
     axis = normalize_axis(axis, y.ndim, "cumulative_trapezoid: axis")
-    count = y.shape[axis] - 1
-    if count < 1:
+    if y.shape[axis] < 2:
         return ops.narrow(y, axis, 0, 0)
-    sums = ops.add(ops.narrow(y, axis, 1, count), ops.narrow(y, axis, 0, count))
-    if x is None:
-        return ops.multiply(ops.cumsum(sums, axis=axis), dx / 2)
-    steps = ops.diff(floating(x), axis=axis if shaped(x).ndim == y.ndim else 0)
-    if steps.ndim == 1 and y.ndim > 1:
-        steps = ops.reshape(steps, shape=tuple([-1 if i == axis else 1 for i in range(y.ndim)]))
-    return ops.multiply(ops.cumsum(ops.multiply(sums, steps), axis=axis), 0.5)
+    areas, share = trapezoids(y, x, dx, axis)
+    return ops.multiply(ops.cumsum(areas, axis=axis), share)
 
 
 @tensor_function

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.keywords import also_called, check_device
-from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.operands import known_elements, shaped
 from tenon.dialects.definition.registry import as_asked, tensor_function
-from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.support.plain_arrays import host_array
+from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import check_count
 from tenon.dialects.types.types import element_type, numpy_dtype
 
@@ -23,8 +22,7 @@ def _triangle(function: str, rows: int, columns: int, offset: int, dtype: Any, d
     check_device(function, device)
     check_count(function, "row", rows)
     check_count(function, "col", columns)
-    above = np.arange(columns) - np.arange(rows)[:, None] - offset
-    places = np.stack(np.nonzero(above <= 0 if function == "tril_indices" else above >= 0))
+    places = np.stack((np.tril_indices if function == "tril_indices" else np.triu_indices)(rows, offset, columns))
     dtype = "i64" if dtype is None else dtype
     made = ops.asarray(places.astype(numpy_dtype(element_type(dtype))))
     return as_asked(function, made, device, False)
@@ -152,11 +150,8 @@ def _integers(function: str, given: Any) -> Any:
 
 
 def _check_inside(function: str, given: Any, size: int, what: str) -> None:
-    held = getattr(given, "_array", given)
-    if isinstance(held, Value):
-        return
-    known = host_array(held)
-    if (outside := known[(known < 0) | (known >= size)]).size:
+    known = known_elements(given)
+    if known is not None and (outside := known[(known < 0) | (known >= size)]).size:
         raise IndexError(f"{function}: {outside.flat[0]} is out of bounds for {what}")
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.one_program import one_program_of_large
-from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.operands import known_elements, shaped, vector_along
 from tenon.dialects.definition.promotion import is_literal
 from tenon.dialects.definition.registry import also_function, tensor_function
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.support.plain_arrays import host_array
+from tenon.dialects.support.plain_arrays import elements_of
 from tenon.dialects.types.shapes import InferenceError, normalize_axis, refine, show
 
 _REDUCTIONS = {None: "none", "add": "add", "multiply": "mul", "sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
@@ -125,7 +125,7 @@ def index_copy(x: Any, axis: int, index: Any, source: Any) -> Any:
         raise ValueError(f"index_copy: {shapes}, which do not fit along axis {axis}") from None
     if axis == 0:  # rows as a whole
         return ops.scatter_nd(x, ops.expand_dims(index, axis=1), source)
-    places = ops.reshape(index, shape=tuple([-1 if i == axis else 1 for i in range(x.ndim)]))
+    places = vector_along(index, axis, x.ndim)
     return ops.scatter_elements(x, ops.broadcast_to(places, shape=tuple(source.shape)), source, axis=axis)
 
 
@@ -212,7 +212,7 @@ def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
         raise TypeError(f"masked_scatter: source is {source.dtype} and x {x.dtype}; both have one dtype")
     mask = ops.broadcast_to(mask, shape=tuple(x.shape))
     elements = ops.reshape(source, shape=(-1,))
-    known = getattr(mask, "_array", mask)
+    known = elements_of(mask)
     if isinstance(known, np.ndarray) and (count := int(np.count_nonzero(known))) > elements.shape[0]:
         raise ValueError(f"masked_scatter: source has {elements.shape[0]} elements where {count} are needed")
     if not elements.shape[0]:
@@ -243,25 +243,19 @@ def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fa
         if values.dtype != x.dtype:
             raise TypeError(f"index_put: values are {values.dtype} and x is {x.dtype}; both have one dtype")
     given = [shaped(index, "tenon.index_put: an index") for index in indices]
-    if len(given) == 1 and given[0].dtype == np.bool_ and _known(given[0]) is None:
+    if len(given) == 1 and given[0].dtype == np.bool_ and known_elements(given[0]) is None:
         return _put_where(x, given[0], values, accumulate)
     arrays = [array for index in given for array in _places_of_axes(x, index)]
     if not arrays or len(arrays) > x.ndim:
         raise IndexError(f"index_put: there are {len(arrays)} indices where x has {x.ndim} axes")
     common = np.broadcast_shapes(*[tuple(array.shape) for array in arrays])
     for axis, array in enumerate(arrays):
-        known, size = _known(array), x.shape[axis]
+        known, size = known_elements(array), x.shape[axis]
         if known is not None and (outside := known[(known < -size) | (known >= size)]).size:
             raise IndexError(f"index_put: index {outside.flat[0]} is out of bounds for axis {axis} of size {size}")
     places = ops.stack([ops.broadcast_to(ops.cast(array, dtype="i64"), shape=common) for array in arrays], axis=-1)
     updates = _spread("index_put", values, (*common, *x.shape[len(arrays) :]), x.dtype)
     return ops.scatter_nd(x, places, updates, reduction="add" if accumulate else "none")
-
-
-def _known(index: Any) -> np.ndarray[Any, Any] | None:
-    """The elements of an index that is not traced."""
-    array = getattr(index, "_array", index)
-    return None if isinstance(array, Value) else host_array(array)
 
 
 def _places_of_axes(x: Any, index: Any) -> list[Any]:
@@ -270,7 +264,7 @@ def _places_of_axes(x: Any, index: Any) -> list[Any]:
         if index.dtype.kind not in "iu":
             raise TypeError(f"index_put: an index is {index.dtype} where integers or truth values are needed")
         return [index]
-    known = _known(index)
+    known = known_elements(index)
     if known is None:
         raise TypeError("index_put: traced truth values are beside other indices; how many are true is not known")
     return [ops.asarray(places) for places in np.nonzero(known)]

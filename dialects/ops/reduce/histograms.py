@@ -12,6 +12,7 @@ from tenon.dialects.definition.one_program import one_program_of_large
 from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
+from tenon.dialects.support.plain_arrays import elements_of
 from tenon.dialects.types.shapes import check_count, normalize_axis
 
 
@@ -25,7 +26,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     bins = shaped(bins)
     if bins.ndim != 1:
         raise ValueError(f"digitize: bins have rank {bins.ndim} where a vector is needed")
-    held = getattr(bins, "_array", bins)
+    held = elements_of(bins)
     if isinstance(held, np.ndarray) and held.shape[0] > 1 and held[0] > held[-1]:
         found = ops.searchsorted(ops.flip(bins, axis=0), x, side="left" if right else "right")
         return ops.subtract(bins.shape[0], found)
@@ -99,8 +100,7 @@ def nanvar(x: Any, axis: Any = None, *, ddof: float = 0, keepdims: bool = False)
     counts = ops.logical_not(ops.isnan(x))
     number = ops.subtract(ops.count_nonzero(counts, axis=axis, keepdims=keepdims), ddof)
     wide = x if x.dtype.itemsize > 2 else ops.cast(x, dtype="f32")
-    known = ops.select(counts, wide, 0)
-    off = ops.select(counts, ops.subtract(known, ops.nanmean(wide, axis=axis, keepdims=True)), 0)
+    off = ops.select(counts, ops.subtract(wide, ops.nanmean(wide, axis=axis, keepdims=True)), 0)
     total = ops.sum(ops.square(off), axis=axis, keepdims=keepdims)
     number = ops.select(ops.greater(number, 0), ops.cast(number, dtype=total.dtype), math.nan)
     return ops.cast(ops.divide(total, number), dtype=x.dtype)

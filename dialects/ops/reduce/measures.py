@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.one_program import one_program_of_large
-from tenon.dialects.definition.operands import floating, shaped
+from tenon.dialects.definition.operands import floating, shaped, vector_along
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import normalize_axis
@@ -126,15 +126,19 @@ def trapezoid(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Any:
     """
     y = floating(y)
     axis = normalize_axis(axis, y.ndim, "trapezoid: axis")
+    areas, share = trapezoids(y, x, dx, axis)
+    return ops.multiply(ops.sum(areas, axis=axis), share)
+
+
+def trapezoids(y: Any, x: Any, dx: float, axis: int) -> tuple[Any, Any]:
+    """The areas between neighbours along `axis`, but for a factor that all have, and that."""
     sums = ops.add(ops.narrow(y, axis, 1, y.shape[axis] - 1), ops.narrow(y, axis, 0, y.shape[axis] - 1))
     if x is None:
-        return ops.multiply(ops.sum(sums, axis=axis), dx / 2)
+        return sums, dx / 2
     x = floating(x)
     along = axis if x.ndim == y.ndim else 0
     steps = ops.subtract(ops.narrow(x, along, 1, x.shape[along] - 1), ops.narrow(x, along, 0, x.shape[along] - 1))
-    if x.ndim == 1 and y.ndim > 1:
-        steps = ops.reshape(steps, shape=tuple([-1 if i == axis else 1 for i in range(y.ndim)]))
-    return ops.multiply(ops.sum(ops.multiply(sums, steps), axis=axis), 0.5)
+    return ops.multiply(sums, vector_along(steps, axis, y.ndim) if x.ndim == 1 and y.ndim > 1 else steps), 0.5
 
 
 @tensor_function
@@ -236,7 +240,7 @@ def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         at = normalize_axis(axis, x.ndim, "average: axis")
         if weights.shape[0] != x.shape[at]:
             raise ValueError(f"average: there are {weights.shape[0]} weights, and axis {axis} has size {x.shape[at]}")
-        weights = ops.reshape(weights, shape=tuple([-1 if i == at else 1 for i in range(x.ndim)]))
+        weights = vector_along(weights, at, x.ndim)
     found, total = _weighted_mean(x, weights, axis, keepdims)
     return (found, total) if returned else found
 
