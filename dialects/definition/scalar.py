@@ -94,6 +94,12 @@ def fma(a: Value, b: Value | float, c: Value | float) -> Value:
     return emit_scalar(math.FmaOp, a, b, c)
 
 
+def exact_product(x: Value, y: Value) -> tuple[Value, Value]:
+    """x y, and what it lost."""
+    product = x * y
+    return product, fma(x, y, -product)
+
+
 def polynomial(x: Value, terms: Sequence[float]) -> Value:
     """Horner's rule, highest power first; at least two terms."""
     value: Value | float = terms[0]

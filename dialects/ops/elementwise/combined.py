@@ -228,17 +228,13 @@ def ldexp(x: Any, exponent: Any) -> Any:
 
 @tensor_function
 @also_called(input="x")
+@one_program_of_large
 def frexp(x: Any) -> tuple[Any, Any]:
     """Numbers m with magnitudes from 1/2 to before 1, and integers n (i32), such that `x` = m 2^n; m is `x` and n 0 for
     what is 0 or not finite.
 
     >>> tenon.frexp(np.array([1.0, -3.0, 0.0]))
     """
-    return _parted(x)
-
-
-@one_program_of_large
-def _parted(x: Any) -> tuple[Any, Any]:
     x, dtype = _float_of_format(x)
     most, _, digits, bits = _FORMATS[str(x.dtype)]
     is_tiny = ops.less(ops.abs(x), 2.0 ** (1 - most))

@@ -25,6 +25,8 @@ _LOG_ROOT_TWO_PI = 0.5 * numbers.log(2.0 * numbers.pi)
 
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+STIRLING = tuple([b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, 1)][::-1])
+"""Those of Stirling's series for the logarithm, highest power first."""
 
 
 _DIGAMMA_ROOT = (1.4616321449683622, 9.549995429965697e-17)
@@ -53,10 +55,9 @@ def _positive_lgamma(x: Value) -> Value:
     roots = ops.select(below, x, place - 1.0) * ops.select(below, x - 1.0, place - 2.0)
     near = roots * polynomial(2.0 * place - 3.0, coefficients.LOG_GAMMA)
     near = near + ops.select(below, -logarithm, logarithm)
-    series = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, 1)]
     inverse = 1.0 / x
     far = (x - 0.5) * (ops.log(x) - 1.0) + (_LOG_ROOT_TWO_PI - 0.5)
-    far = far + inverse * polynomial(inverse * inverse, series[::-1])
+    far = far + inverse * polynomial(inverse * inverse, STIRLING)
     return ops.select(x < 8.0, near, far)
 
 

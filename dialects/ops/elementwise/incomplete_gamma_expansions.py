@@ -20,10 +20,10 @@ from typing import Any
 from xdsl.dialects import arith
 from xdsl.ir import Attribute
 
-from tenon.dialects.definition.scalar import convert, emit_scalar, fma, polynomial, scalar_constant
+from tenon.dialects.definition.scalar import convert, emit_scalar, exact_product, fma, polynomial, scalar_constant
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.elementwise import special_coefficients as coefficients
-from tenon.dialects.ops.elementwise.gamma import BERNOULLI, positive_digamma
+from tenon.dialects.ops.elementwise.gamma import BERNOULLI, STIRLING, positive_digamma
 from tenon.dialects.ops.elementwise.special import scaled_error_tail
 from tenon.dialects.types.types import f64, i64
 
@@ -129,11 +129,6 @@ def _sum(x: Value, y: Value) -> tuple[Value, Value]:
     return total, (x - (total - part)) + (y - part)
 
 
-def _product(x: Value, y: Value) -> tuple[Value, Value]:
-    product = x * y
-    return product, fma(x, y, -product)
-
-
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 _ARTANH = tuple([1.0 / (2 * n + 1) for n in range(13, 1, -1)])
 
@@ -152,8 +147,8 @@ def _log_in_two(x: Value) -> tuple[Value, Value]:
     s = below / above
     s_lost = (fma(-s, above, below) - s * above_lost) / above
     # The second term is, too: a times what it loses would count where log(x / a) a - (x - a) cancels.
-    square, square_lost = _product(s, s)
-    cube, cube_lost = _product(square, s)
+    square, square_lost = exact_product(s, s)
+    cube, cube_lost = exact_product(square, s)
     third = cube * (1.0 / 3.0)
     third_lost = (fma(third, -3.0, cube) + fma(square_lost, s, cube_lost)) * (1.0 / 3.0)
     rest = s * square * square * polynomial(square, _ARTANH) + s_lost * (1.0 + square + square * square)
@@ -169,7 +164,7 @@ def factor_of(a: Value, x: Value, *, with_slope: bool) -> Factor:
     lost = fma(-ratio, ops.select(is_large, a, 1.0), x) / ops.select(is_large, a, 1.0)
     high, low = _log_in_two(ops.maximum(ratio, 5e-324))
     low = low + lost / ops.maximum(ratio, 5e-324)
-    product, product_lost = _product(a, high)
+    product, product_lost = exact_product(a, high)
     shift, shift_lost = _sum(ops.select(is_large, a, 0.0), -x)
     exponent, exponent_lost = _sum(product, shift)
     exponent, exponent_lost = _sum(exponent, exponent_lost + (product_lost + fma(a, low, shift_lost)))
@@ -178,7 +173,7 @@ def factor_of(a: Value, x: Value, *, with_slope: bool) -> Factor:
 
     inverse = 1.0 / ops.maximum(a, _STIRLING)
     square = inverse * inverse
-    series = inverse * polynomial(square, [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, 1)][::-1])
+    series = inverse * polynomial(square, STIRLING)
     near, gamma = _gamma_near(ops.minimum(a, _STIRLING))
     correction = ops.exp(-ops.select(is_large, series, near))
     divisor = ops.select(is_large, numbers.sqrt(2 * numbers.pi) * ops.sqrt(a), gamma)

@@ -14,7 +14,7 @@ import math as numbers
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import i32
 
-from tenon.dialects.definition.scalar import emit_scalar, fma, polynomial, scalar_constant
+from tenon.dialects.definition.scalar import emit_scalar, exact_product, fma, polynomial, scalar_constant
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.elementwise import special_coefficients as coefficients
 from tenon.dialects.types.types import f32, f64
@@ -84,10 +84,10 @@ def _long_tail(a: Value, square: float, weight: Value | None = None) -> Value:
     # The logarithmic derivative of the series times t is about 1 + 1.26 t.
     relative = fma(0.5 + 0.63 * t, t_lost, power_lost)
     if weight is None:
-        product, lost = _product(factor, series)
+        product, lost = exact_product(factor, series)
     else:
-        factor, factor_lost = _product(factor, weight)
-        product, lost = _product(factor, series)
+        factor, factor_lost = exact_product(factor, weight)
+        product, lost = exact_product(factor, series)
         lost = fma(factor_lost, series, lost)
     lost = fma(product, relative, fma(factor, series_lost, lost))
     return scale * fma(power, product, power * lost)
@@ -98,7 +98,7 @@ def _exponential_of_square(a: Value, square: float) -> tuple[Value, Value, Value
 
     Where that is small, p is not, so that a subnormal result is rounded once, by its product with s.
     """
-    high, low = _product(square * a, a)
+    high, low = exact_product(square * a, a)
     none, one = scalar_constant(0.0, f64), scalar_constant(1.0, f64)
     is_small = high > 600.0
     power = ops.exp(ops.select(is_small, _RAISED_HIGH, none) - high)
@@ -122,12 +122,6 @@ def _series(t: Value) -> tuple[Value, Value]:
     rising = polynomial(place, coefficients.SCALED_ERFC[:-1])
     series = fma(rising, place, first)
     return series, fma(rising, place, first - series)
-
-
-def _product(x: Value, y: Value) -> tuple[Value, Value]:
-    """x y, and what it lost."""
-    product = x * y
-    return product, fma(x, y, -product)
 
 
 def _short_tail(a: Value, weight: float, tail: coefficients.ScaledTail) -> Value:

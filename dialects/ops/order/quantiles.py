@@ -42,6 +42,14 @@ def _ordered(x: Any, axis: int | None, what: str) -> Any:
     return ops.sort(rows, axis=-1)
 
 
+def _shares(function: str, q: Any) -> np.ndarray[Any, Any]:
+    """Which shares of the elements are asked for: a number or a vector."""
+    shares = np.asarray(plain_array(q, f"{function}: q"), np.float64)
+    if shares.ndim > 1 or not shares.size or not ((shares >= 0) & (shares <= 1)).all():
+        raise ValueError(f"{function}: q is {q!r} where a number from 0 to 1, or a list of such, is needed")
+    return shares
+
+
 def _or_nan(found: Any, ordered: Any) -> Any:
     """`found`, or the NaN that is among the elements: it is the last of them."""
     last = ordered[..., -1]
@@ -57,9 +65,7 @@ def quantile(x: Any, q: Any, axis: int | None = None, keepdims: bool = False) ->
     >>> tenon.quantile(np.array([1.0, 2.0, 3.0, 10.0]), 0.5)
     >>> tenon.quantile(np.array([[1.0, 2.0, 5.0], [3.0, 4.0, 9.0]]), [0.25, 0.5], axis=1)
     """
-    shares = np.asarray(plain_array(q, "quantile: q"), np.float64)
-    if shares.ndim > 1 or not shares.size or not ((shares >= 0) & (shares <= 1)).all():
-        raise ValueError(f"quantile: q is {q!r} where a number from 0 to 1, or a list of such, is needed")
+    shares = _shares("quantile", q)
     ordered = _ordered(x, axis, "quantile")
     found = [
         _kept(_or_nan(_between(ordered, share), ordered), x, axis, keepdims) for share in shares.reshape(-1).tolist()
@@ -165,9 +171,7 @@ def nanquantile(x: Any, q: Any, axis: int | None = None, keepdims: bool = False)
 
     >>> tenon.nanquantile(np.array([1.0, np.nan, 2.0, 6.0]), 0.75)
     """
-    x, shares = floating(x), np.asarray(plain_array(q, "nanquantile: q"), np.float64)
-    if shares.ndim > 1 or not shares.size or not ((shares >= 0) & (shares <= 1)).all():
-        raise ValueError(f"nanquantile: q is {q!r} where a number from 0 to 1, or a list of such, is needed")
+    x, shares = floating(x), _shares("nanquantile", q)
     ordered, known = _known_first(x, axis, "nanquantile")
     found: list[Any] = []
     for share in shares.reshape(-1).tolist():
