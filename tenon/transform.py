@@ -326,9 +326,6 @@ def check_functions(where: str, *functions: object) -> None:
             raise TypeError(f"{where}: a {type(function).__name__} is given where a function is needed")
 
 
-# --- control flow ---------------------------------------------------------------------------------
-
-
 def linearize(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """`(value, push_forward)`: the value of `function` at `primals`, and the function that gives its derivative in the
     direction of `tangents`, one like each of the primals, as `jvp` does.

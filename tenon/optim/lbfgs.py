@@ -18,13 +18,14 @@ from tenon.eager.modes import enable_grad, no_grad
 from tenon.eager.tensor import Tensor
 from tenon.nn.utils.gradients import tensors_in
 from tenon.optim.base import check_number
+from tenon.optim.of_users import Grouped
 
 Vector = np.ndarray[Any, Any]
 _SUFFICIENT, _CURVATURE, _MOST_TRIALS = 1e-4, 0.9, 25
 """What the conditions of Wolfe ask for, and how often a line is tried."""
 
 
-class LBFGS:
+class LBFGS(Grouped):
     """Steps of L-BFGS over tensors, by the names of `torch.optim.LBFGS`; `step` asks its closure for losses many times.
 
     A step makes at most `max_iter` changes, and asks at most `max_eval` times (by default, 5/4 of that). It ends where
@@ -73,11 +74,6 @@ class LBFGS:
     def lr(self) -> float:
         """The learning rate."""
         return self.param_groups[0]["lr"]
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Take the gradients of all parameters away; or, without `set_to_none`, make them zeros."""
-        for tensor in self.param_groups[0]["params"]:
-            tensor.grad = None if set_to_none or tensor.grad is None else tensor.new_zeros(tensor.shape)
 
     def step(self, closure: Callable[[], Any]) -> Any:
         """Change the parameters; `closure` takes the gradients away, finds a loss and its gradients, and gives the

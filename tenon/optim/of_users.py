@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 from tenon.dialects.support.plain_arrays import is_stored
 from tenon.dialects.support.states import check_state
 from tenon.eager.tensor import Tensor
 from tenon.nn.utils.gradients import tensors_in
+from tenon.runtime.arguments.mapped import mapped
 
 
 def groups_of(parameters: Any) -> list[dict[str, Any]]:
@@ -21,11 +21,27 @@ def groups_of(parameters: Any) -> list[dict[str, Any]]:
     return items if items and all(isinstance(item, dict) for item in items) else [{"params": items}]
 
 
-class OverTensors:
-    """What an optimizer that changes tensors by itself has: `param_groups`, each with its settings, and `state`, a dict
-    for each parameter."""
+class Grouped:
+    """What has `param_groups`: dicts of `params`, a list of tensors, and settings."""
 
     param_groups: list[dict[str, Any]]
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Take the gradients of all parameters away; or, without `set_to_none`, make them zeros."""
+        for group in self.param_groups:
+            for tensor in group["params"]:
+                tensor.grad = None if set_to_none or tensor.grad is None else tensor.new_zeros(tensor.shape)
+
+    def _not_yet_there(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Tensors of a group to add. Raises `ValueError` for one that is in another group."""
+        if {*map(id, tensors)} & {id(tensor) for known in self.param_groups for tensor in known["params"]}:
+            raise ValueError("a parameter is in two groups")
+        return tensors
+
+
+class OverTensors(Grouped):
+    """What an optimizer that changes tensors by itself has: `param_groups`, each with its settings, and `state`, a dict
+    for each parameter."""
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         """`defaults` are settings of the groups that have none of their own."""
@@ -37,17 +53,8 @@ class OverTensors:
 
     def add_param_group(self, group: dict[str, Any]) -> None:
         """Have `group["params"]` changed as well. Raises `ValueError` for a parameter that is in another group."""
-        made = {**self.defaults, **group, "params": tensors_in(group["params"])}
-        known = {id(tensor) for other in self.param_groups for tensor in other["params"]}
-        if any(id(tensor) in known for tensor in made["params"]):
-            raise ValueError("a parameter is in two groups")
-        self.param_groups.append(made)
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Take the gradients of all parameters away; or, without `set_to_none`, make them zeros."""
-        for group in self.param_groups:
-            for tensor in group["params"]:
-                tensor.grad = None if set_to_none or tensor.grad is None else tensor.new_zeros(tensor.shape)
+        tensors = self._not_yet_there(tensors_in(group["params"]))
+        self.param_groups.append({**self.defaults, **group, "params": tensors})
 
     def state_dict(self) -> dict[str, Any]:
         """The settings of the groups, and the states by the numbers of the parameters."""
@@ -55,7 +62,7 @@ class OverTensors:
         groups = [
             {**group, "params": [numbers[id(tensor)] for tensor in group["params"]]} for group in self.param_groups
         ]
-        states = {numbers[id(tensor)]: _mapped(state, _array_of) for tensor, state in self.state.items()}
+        states = {numbers[id(tensor)]: mapped(state, _array_of) for tensor, state in self.state.items()}
         return {"state": states, "param_groups": groups}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -72,19 +79,11 @@ class OverTensors:
         self.state.clear()
         for number, held in state["state"].items():
             tensor = tensors[int(number)]
-            self.state[tensor] = _mapped(held, lambda leaf, tensor=tensor: _tensor_of(leaf, tensor))
+            self.state[tensor] = mapped(held, lambda leaf, tensor=tensor: _tensor_of(leaf, tensor))
 
     def _numbers(self) -> dict[int, int]:
         tensors = [tensor for group in self.param_groups for tensor in group["params"]]
         return {id(tensor): number for number, tensor in enumerate(tensors)}
-
-
-def _mapped(tree: Any, function: Callable[[Any], Any]) -> Any:
-    if isinstance(tree, dict):
-        return {key: _mapped(value, function) for key, value in tree.items()}
-    if isinstance(tree, list | tuple):
-        return type(tree)([_mapped(value, function) for value in tree])
-    return function(tree)
 
 
 def _array_of(leaf: Any) -> Any:
@@ -96,4 +95,4 @@ def _tensor_of(leaf: Any, like: Any) -> Any:
     return Tensor(leaf, device=like.device) if is_stored(leaf) or isinstance(leaf, Tensor) else leaf
 
 
-__all__ = ["OverTensors", "groups_of"]
+__all__ = ["Grouped", "OverTensors", "groups_of"]

@@ -108,11 +108,5 @@ class FormulaLR(LRScheduler):
             else:
                 group["momentum"] = self.momentum(self.made)
 
-    def state_dict(self) -> dict[str, Any]:
-        """How many steps were counted."""
-        return {"made": self.made}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state_dict` was asked for."""
-        super().load_state_dict(state)
-        self._set()
+    # The rates are computed of the count alone.
+    state_dict, load_state_dict = Scheduler.state_dict, Scheduler.load_state_dict

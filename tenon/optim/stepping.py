@@ -22,13 +22,13 @@ from tenon.eager.changes import restorer
 from tenon.eager.modes import TRACING, enable_grad, no_grad
 from tenon.eager.tensor import Tensor
 from tenon.nn.utils.gradients import tensors_in
-from tenon.optim.of_users import groups_of
+from tenon.optim.of_users import Grouped, groups_of
 from tenon.runtime.arguments.tree import flatten, unflatten
 from tenon.runtime.cuda.arrays import beside
 from tenon.runtime.jit import JitFunction, jit
 
 
-class Steps:
+class Steps(Grouped):
     """An optimizer over tensors; made by `Optimizer.over`.
 
     `param_groups` are dicts of `params` (a list of tensors) and settings of the optimizer, which may be changed between
@@ -53,14 +53,12 @@ class Steps:
             has = ", ".join(group) or "nothing"
             raise ValueError(f"{type(self._rule).__name__}: a group lacks params; it has {has}")
         made = {name: group.get(name, getattr(self._rule, name)) for name in self._names}
-        tensors = tensors_in(group["params"])
+        tensors = self._not_yet_there(tensors_in(group["params"]))
         if computed := [number for number, tensor in enumerate(tensors) if not tensor.is_leaf]:
             raise ValueError(
                 f"{type(self._rule).__name__}: parameter {computed[0]} was computed of others, and has no gradient of "
                 "its own; give the optimizer what it was computed of, or its detach()"
             )
-        if {*map(id, tensors)} & {id(tensor) for known in self.param_groups for tensor in known["params"]}:
-            raise ValueError("a parameter is in two groups")
         replace(self._rule, **made).check_shapes({str(i): tensor.shape for i, tensor in enumerate(tensors)})
         self.param_groups.append({"params": tensors, **made, **others})
         self._states.append(None)
@@ -69,12 +67,6 @@ class Steps:
     def lr(self) -> float:
         """The learning rate of groups that have none of their own, as the optimizer was made."""
         return self._rule.lr
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Take the gradients of all parameters away; or, without `set_to_none`, make them zeros."""
-        for group in self.param_groups:
-            for tensor in group["params"]:
-                tensor.grad = None if set_to_none or tensor.grad is None else tensor.new_zeros(tensor.shape)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change all parameters that have gradients. `closure`, where there is one, computes these, and the loss that

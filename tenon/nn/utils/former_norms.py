@@ -86,10 +86,7 @@ def _removed(module: Any, name: str, kind: type[_WeightNorm | _SpectralNorm]) ->
     with no_grad():
         value = as_arrays(getattr(module, name))
     like = as_arrays(getattr(module, f"{name}{kind.PARTS[0]}"))
-    store(module, known[0], _parameter(value, like))
-    for part in kind.PARTS:
-        delattr(module, f"{name}{part}")
-    module.buffer_names = tuple([known for known in module.buffer_names if known in vars(module)])
+    store(module, known[0], _parameter(value, like), kind.PARTS)
     return module
 
 

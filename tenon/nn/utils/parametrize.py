@@ -7,6 +7,7 @@ checkpoints.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -145,8 +146,13 @@ def compute(module: Module, how: Computed) -> None:
     module.__class__ = _kind_with(type_before_parametrizations(module), (*computed_of(module), how))
 
 
-def store(module: Module, how: Computed, value: Any) -> None:
-    """Have a parameter that a module computes be `value` as an attribute again."""
+def store(module: Module, how: Computed, value: Any, parts: Sequence[str] = ()) -> None:
+    """Have a parameter that a module computes be `value` as an attribute again, instead of those with its name and one
+    of `parts` behind it, of which it was computed."""
+    for part in parts:
+        delattr(module, f"{how.name}{part}")
+    if parts:
+        module.buffer_names = tuple([known for known in module.buffer_names if known in vars(module)])
     kept = tuple([known for known in computed_of(module) if known != how])
     plain = type_before_parametrizations(module)
     module.__class__ = _kind_with(plain, kept) if kept else plain

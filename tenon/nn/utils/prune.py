@@ -15,7 +15,7 @@ import numpy as np
 from tenon.dialects.support.plain_arrays import elements_of, host_array
 from tenon.dialects.support.suggestion import attribute_hints
 from tenon.eager.modes import no_grad
-from tenon.eager.tensor import Parameter, Tensor
+from tenon.eager.tensor import Tensor
 from tenon.nn.module import Module
 from tenon.nn.utils.parametrize import Computed, compute, computed_of, store
 from tenon.runtime.cuda.arrays import beside
@@ -62,7 +62,7 @@ class BasePruningMethod:
         raise NotImplementedError(f"{type(self).__name__} does not define compute_mask")
 
     def _mask_of(self, t: Host, default_mask: Host) -> Host:
-        return _on_host(self.compute_mask(Tensor(t, device="cpu"), Tensor(default_mask, device="cpu")))
+        return host_array(self.compute_mask(Tensor(t, device="cpu"), Tensor(default_mask, device="cpu")))
 
     @classmethod
     def apply(cls, module: Any, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
@@ -70,8 +70,8 @@ class BasePruningMethod:
         method = cls(*args, **kwargs)
         is_known = is_pruned(module, name)
         weight = _now(module, name)
-        before = _on_host(getattr(module, f"{name}_mask")) if is_known else np.ones_like(weight)
-        scores = weight if importance_scores is None else _on_host(importance_scores)
+        before = _mask(module, name, weight)
+        scores = weight if importance_scores is None else host_array(importance_scores)
         if scores.shape != weight.shape:
             raise ValueError(f"prune: importance_scores has shape {scores.shape}, and {name} {weight.shape}")
         mask = method.within(scores, before).astype(weight.dtype)
@@ -101,7 +101,7 @@ class BasePruningMethod:
 class _Own(BasePruningMethod):
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """The mask, a tensor like `default_mask`, for the importance `t` of each element."""
-        return Tensor(self._mask_of(_on_host(t), _on_host(default_mask)), device="cpu")
+        return Tensor(self._mask_of(host_array(t), host_array(default_mask)), device="cpu")
 
 
 class Identity(_Own):
@@ -117,7 +117,7 @@ class CustomFromMask(_Own):
     PRUNING_TYPE = "global"
 
     def __init__(self, mask: Any) -> None:
-        self.mask = _on_host(mask)
+        self.mask = host_array(mask)
 
     def _mask_of(self, t: Host, default_mask: Host) -> Host:
         return default_mask * self.mask.astype(default_mask.dtype)
@@ -229,10 +229,7 @@ def global_unstructured(
     """Hide elements of several parameters, (module, name) each, by one method for all of them together."""
     pairs = [*parameters]
     weights = [_now(module, name) for module, name in pairs]
-    masks = [
-        _on_host(getattr(module, f"{name}_mask")) if is_pruned(module, name) else np.ones_like(weight)
-        for (module, name), weight in zip(pairs, weights, strict=True)
-    ]
+    masks = [_mask(module, name, weight) for (module, name), weight in zip(pairs, weights, strict=True)]
     scores, before = [np.concatenate([part.reshape(-1) for part in parts]) for parts in (weights, masks)]
     method = pruning_method(**settings)
     if method.PRUNING_TYPE != "unstructured":
@@ -260,23 +257,23 @@ def remove(module: Any, name: str) -> Any:
         original.data = value  # which optimizers have
     else:
         original = beside(value, original)
-    for part in ("_orig", "_mask"):
-        delattr(module, f"{name}{part}")
-    module.buffer_names = tuple([known for known in module.buffer_names if known in vars(module)])
-    store(module, _Masked(name), original)
+    store(module, _Masked(name), original, ("_orig", "_mask"))
     return module
 
 
 def _now(module: Module, name: str) -> Host:
     """The parameter as it is, with zeros where it has a mask that hides elements."""
-    if not is_pruned(module, name) and name not in vars(module):
-        raise KeyError(f"{type(module).__name__} has no parameter {name!r}")
+    if not is_pruned(module, name):
+        if name not in vars(module):
+            raise KeyError(f"{type(module).__name__} has no parameter {name!r}")
+        return host_array(vars(module)[name])
     with no_grad():
-        return _on_host(getattr(module, name) if is_pruned(module, name) else vars(module)[name])
+        return host_array(getattr(module, name))
 
 
-def _on_host(value: Any) -> Host:
-    return host_array(value.detach() if isinstance(value, Tensor | Parameter) else value)
+def _mask(module: Module, name: str, weight: Host) -> Host:
+    """The mask of a parameter; ones like it where it has none."""
+    return host_array(getattr(module, f"{name}_mask")) if is_pruned(module, name) else np.ones_like(weight)
 
 
 __all__ = [
