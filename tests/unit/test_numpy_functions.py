@@ -185,6 +185,7 @@ def test_divisors_of_examples_take_their_own_steps() -> None:
         (lambda: tenon.ldexp(1.0, X), "ldexp: exponent is float64 where integers are needed"),
         (lambda: tenon.average(X, weights=X[0]), "average: weights have shape (4,), and x (3, 4); a vector"),
         (lambda: tenon.hsplit(X, 3), "hsplit: 3 parts of 4 elements along axis 1 are not equal"),
+        (lambda: tenon.hsplit(X, np.int64(3)), "hsplit: 3 parts of 4 elements along axis 1 are not equal"),
         (lambda: tenon.dsplit(X, 2), "dsplit: x has rank 2 where 3 or more is needed"),
         (lambda: tenon.unravel_index(np.array([6]), (2, 3)), "unravel_index: 6 is out of bounds for a tensor of shape"),
         (lambda: tenon.ravel_multi_index((PLACES, PLACES), (3, 2)), "ravel_multi_index: 2 is out of bounds for axis 1"),

@@ -240,7 +240,7 @@ also_function(unstack, "unbind")
 def _equal_parts(function: str, x: Any, given: Any, axis: int) -> tuple[Any, ...]:
     """`tensor_split`, where a number of parts is one that they are equal for."""
     size = x.shape[axis]
-    if isinstance(given, int) and given > 0 and size % given:
+    if isinstance(given, int | np.integer) and given > 0 and size % given:
         raise ValueError(f"{function}: {given} parts of {size} elements along axis {axis} are not equal")
     return ops.tensor_split(x, given, axis)
 
