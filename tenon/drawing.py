@@ -16,7 +16,7 @@ import numpy as np
 import tenon
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.value import Value, insertion_point
-from tenon.dialects.support.device import DEFAULT_DEVICE, Device, device_named, install_device_check
+from tenon.dialects.support.device import DEFAULT_DEVICE, Device, device_named, install_device_check, set_default
 from tenon.dialects.support.plain_arrays import elements_of, on_host
 from tenon.dialects.types.shapes import check_count, check_sizes
 from tenon.dialects.types.types import element_type, f64
@@ -277,13 +277,13 @@ def set_default_device(device: Any) -> None:
     `rand` and their like) give tensors on a device, and modules begin there, as if each call named it; with `None` the
     functions of NumPy's give arrays again.
 
-    For a block, there is `with tenon.device("cuda"):`. Raises `CudaUnavailableError` where there is no GPU, and
-    `ValueError` for one that is not there.
+    For a block, there is `with tenon.device("cuda"):`, inside of which that counts. Raises `CudaUnavailableError` where
+    there is no GPU, and `ValueError` for one that is not there.
     """
-    made = [] if device is None else [device_named(checked_device(device))]
-    for given in made:
-        _check_is_there(given)
-    DEFAULT_DEVICE[:] = made
+    made = None if device is None else device_named(checked_device(device))
+    if made is not None:
+        _check_is_there(made)
+    set_default(made)
 
 
 def get_default_device() -> Device:

@@ -28,20 +28,30 @@ class Device(str):
         for check in _CHECKS:
             check(self)
         DEFAULT_DEVICE.insert(0, self)
+        _BLOCKS[0] += 1
         return self
 
     def __exit__(self, *_: object) -> None:
         DEFAULT_DEVICE.pop(0)
+        _BLOCKS[0] -= 1
 
 
 DEFAULT_DEVICE: list[Device] = []
-"""Where what functions and modules create is, if no device is named, the innermost block's first; none for arrays."""
+"""Where what functions and modules create is, if no device is named: the devices of blocks, the innermost one's first,
+and that which is set for all; none for arrays."""
+_BLOCKS: list[int] = [0]
+"""How many of these are of blocks."""
 _CHECKS: list[Callable[[Device], None]] = []
 
 
 def install_device_check(check: Callable[[Device], None]) -> None:
     """Set what raises for a device that is not there."""
     _CHECKS.append(check)
+
+
+def set_default(device: Device | None) -> None:
+    """Set the device outside of blocks; `None`: what is made there are arrays."""
+    DEFAULT_DEVICE[_BLOCKS[0] :] = [] if device is None else [device]
 
 
 def default_gpu() -> Device | None:

@@ -417,6 +417,20 @@ def test_what_is_made_is_a_tensor_where_a_device_is_the_default() -> None:
         assert isinstance(tenon.zeros(3), np.ndarray)
 
 
+def test_a_default_device_that_is_set_in_a_block_counts_behind_it() -> None:
+    try:
+        with tenon.device("cpu"):
+            tenon.set_default_device(None)
+            assert type(tenon.zeros(3)) is tenon.Tensor
+        assert isinstance(tenon.zeros(3), np.ndarray)
+        with tenon.device("cpu"), tenon.device("cpu"):
+            tenon.set_default_device("cpu")
+        assert type(tenon.zeros(3)) is tenon.Tensor
+    finally:
+        tenon.set_default_device(None)
+    assert isinstance(tenon.zeros(3), np.ndarray)
+
+
 def test_tensors_that_are_made_learn() -> None:
     weight = tenon.zeros(3, requires_grad=True)
     (weight * tenon.arange(3, device="cpu")).sum().backward()
