@@ -91,9 +91,12 @@ def plan_memory(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> Me
     One after another, each into the smallest gap that fits (best fit), largest first: the greedy-by-size of Pisarchyk
     and Lee, "Efficient memory management for deep neural net inference" (2020). Where that needs noticeably more than
     the lower bound, it is tried again with what ended highest placed first. The result keeps the order of `lifetimes`.
+    Raises `ValueError` where the buffers have more bytes than an index counts.
     """
     if any(isinstance(lifetime.bytes, Size) for lifetime in lifetimes):
         return _plan_sizes(lifetimes, alignment)
+    if (total := sum(lifetime.bytes + alignment for lifetime in lifetimes)) > _ENDLESS:
+        raise ValueError(f"buffers of {total} bytes, which is more than an index counts")
     lower_bound = most_live_bytes(lifetimes)
     order = sorted(range(len(lifetimes)), key=lambda index: (-lifetimes[index].bytes, lifetimes[index].first, index))
     placing = _Placing(lifetimes, alignment)

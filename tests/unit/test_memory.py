@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import tenon
 from tenon.lowering.buffers.memory_plan import Lifetime, _Placing, plan_memory
@@ -80,6 +81,11 @@ def test_planning_is_not_tried_again_for_a_hundredth_of_the_memory(monkeypatch):
     assert plan.lower_bound < plan.peak_bytes < 1.01 * plan.lower_bound
     plan_memory(lifetimes, 1)
     assert len(placed) > 2
+
+
+def test_buffers_of_more_bytes_than_an_index_counts_are_refused():
+    with pytest.raises(ValueError, match=r"buffers of 1[0-9]{19} bytes, which is more than an index counts"):
+        plan_memory([Lifetime("", 1 << 62, first, first + 1) for first in range(3)])
 
 
 def test_norms_and_their_gradients_keep_nothing():
