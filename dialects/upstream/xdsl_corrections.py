@@ -13,19 +13,21 @@ equal to itself, and -0.0 is to 0.0 (02).
 - A constant step of a loop of `scf` has to be positive. Of `scf.parallel` (08); not for upstream: MLIR verifies no step
 of `scf.for`, although a loop of step 0 does not end.
 - A number less an affine expression is computed as the expression less the number (09).
+- The branches of `scf.if` have to yield what its results are, and the regions of `scf.while` what the other takes (10).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, IntegerAttr
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
-from xdsl.dialects.scf import ForOp, ParallelOp
+from xdsl.dialects.scf import ConditionOp, ForOp, IfOp, ParallelOp, WhileOp, YieldOp
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.parser import Parser
 from xdsl.parser.attribute_parser import AttrParser
@@ -101,6 +103,47 @@ def _verify_steps(op: ForOp | ParallelOp) -> None:
             raise VerifyException(f"{op.name}: step is {value.value.data} where a positive number is needed")
 
 
+def _check_flow(
+    op: Operation, what: str, given: Iterable[SSAValue], what_takes: str, taken: Iterable[SSAValue]
+) -> None:
+    types, wanted = [value.type for value in given], [value.type for value in taken]
+    if types != wanted:
+        raise VerifyException(f"{op.name}: {what} {_listed(types)} where {what_takes} {_listed(wanted)}")
+
+
+def _listed(types: list[Attribute]) -> str:
+    return f"({', '.join(map(str, types))})"
+
+
+def _end(op: Operation, region: Region, kind: type[Operation]) -> Operation:
+    last = None if region.last_block is None else region.last_block.last_op
+    if not isinstance(last, kind):
+        raise VerifyException(f"{op.name}: a region does not end with {kind.name}")
+    return last
+
+
+def _verify_branches(op: IfOp) -> None:
+    if op.results and not op.false_region.blocks:
+        raise VerifyException(
+            f"scf.if: there is no else region, though there are results {_listed([*op.result_types])}"
+        )
+    for name, region in (("then", op.true_region), ("else", op.false_region)):
+        if region.blocks:
+            yielded = _end(op, region, YieldOp).operands
+            _check_flow(op, f"the {name} region yields", yielded, "the results are", op.results)
+
+
+def _verify_while(op: WhileOp) -> None:
+    op.get_irdl_definition().verify(op)
+    arguments, passed = op.before_region.block.args, op.after_region.block.args
+    _check_flow(op, "the operands are", op.operands, "the first region takes", arguments)
+    condition = _end(op, op.before_region, ConditionOp)
+    _check_flow(op, "the condition passes on", condition.operands[1:], "the second region takes", passed)
+    _check_flow(op, "the second region takes", passed, "the results are", op.results)
+    yielded = _end(op, op.after_region, YieldOp).operands
+    _check_flow(op, "the second region yields", yielded, "the first region takes", arguments)
+
+
 def _verified_by(verify: Callable[[Any], None], check: Callable[[Any], None]) -> Callable[[Any], None]:
     def verify_(op: Any) -> None:
         verify(op)
@@ -109,10 +152,13 @@ def _verified_by(verify: Callable[[Any], None], check: Callable[[Any], None]) ->
     return verify_
 
 
-_VERIFIERS = {
-    kind: _verified_by(kind.verify_, check)
-    for kind, check in ((IndexOp, _verify_index), (ForOp, _verify_steps), (ParallelOp, _verify_steps))
-}
+_CHECKS: tuple[tuple[type[Operation], Callable[[Any], None]], ...] = (
+    (IndexOp, _verify_index),
+    (ForOp, _verify_steps),
+    (ParallelOp, _verify_steps),
+    (IfOp, _verify_branches),
+)
+_VERIFIERS = {kind: _verified_by(kind.verify_, check) for kind, check in _CHECKS} | {WhileOp: _verify_while}
 
 
 def _subtracted_from(expression: AffineExpr, other: AffineExpr | int) -> AffineExpr:

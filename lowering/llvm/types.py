@@ -123,7 +123,7 @@ def _llvm_type(value_type: Attribute) -> LlvmType:
             return LlvmType("i16", 16, None, "bf16")
         case IndexType():
             return I64
-        case IntegerType():
+        case IntegerType() if value_type.width.data > 0:
             return LlvmType(f"i{value_type.width.data}", value_type.width.data)
         case MemRefType():
             return POINTER
@@ -134,7 +134,8 @@ def _llvm_type(value_type: Attribute) -> LlvmType:
             return LlvmType(element.element, element.bits, lanes, element.half)
         case _:
             raise UnsupportedTypeError(
-                f"{value_type} has no LLVM type, expected a scalar, a vector of one or two dimensions, or a memref"
+                f"{value_type} has no LLVM type, expected a scalar of a bit or more, a vector of one or two "
+                "dimensions, or a memref"
             )
 
 

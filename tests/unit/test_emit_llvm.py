@@ -655,7 +655,12 @@ ERRORS = [
     ),
     (
         "func.func @main(%x: memref<2xf32>) { %c = arith.constant dense<0.0> : vector<2x2x2xf32>\nfunc.return }",
-        "arith.constant in main: vector<2x2x2xf32> has no LLVM type, expected a scalar, a vector of one or two "
+        "arith.constant in main: vector<2x2x2xf32> has no LLVM type, expected a scalar of a bit or more, a vector of "
+        "one or two dimensions, or a memref",
+    ),
+    (
+        "func.func @main(%x: memref<2xf32>) { %c = arith.constant 0 : i0\nfunc.return }",
+        "arith.constant in main: i0 has no LLVM type, expected a scalar of a bit or more, a vector of one or two "
         "dimensions, or a memref",
     ),
     (

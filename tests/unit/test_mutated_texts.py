@@ -78,6 +78,10 @@ TAKEN_OR_REFUSED = {
         "  %y = math.powf %x, %x : vector<4x4xf64>\n  func.return %y : vector<4x4xf64>\n}\n",
         "expand-math",
     ),
+    "numbers of no bits": (
+        "func.func @main(%x: i0, %y: i0) -> i0 {\n  %q = arith.divsi %x, %y : i0\n  func.return %q : i0\n}\n",
+        "legalize-arith",
+    ),
     "a fill of memory": (
         "func.func private @f(%m: memref<4xf32>) attributes {kernel} {\n  %c = arith.constant 0.0 : f32\n"
         "  linalg.fill ins(%c : f32) outs(%m : memref<4xf32>)\n  func.return\n}\n",
@@ -129,6 +133,28 @@ REFUSED = {
     "step of zero": (
         "func.func @f() {\n  %z = arith.constant 0 : index\n  scf.for %i = %z to %z step %z {\n  }\n  func.return\n}\n",
         "text.mlir:3:3: scf.for: step is 0 where a positive number is needed",
+    ),
+    "branch without a value": (
+        "func.func @f(%p: i1, %x: f32) -> f32 {\n  %y = scf.if %p -> (f32) {\n    scf.yield %x : f32\n  } else {\n  }\n"
+        "  func.return %y : f32\n}\n",
+        "text.mlir:2:3: scf.if: the else region yields () where the results are (f32)",
+    ),
+    "no other branch": (
+        "func.func @f(%p: i1, %x: f32) -> f32 {\n  %y = scf.if %p -> (f32) {\n    scf.yield %x : f32\n  }\n"
+        "  func.return %y : f32\n}\n",
+        "text.mlir:2:3: scf.if: there is no else region",
+    ),
+    "condition without a value": (
+        "func.func @f(%p: i1, %x: f32) -> f32 {\n  %y = scf.while (%a = %x) : (f32) -> f32 {\n"
+        "    scf.condition(%p)\n  } do {\n  ^bb0(%b: f32):\n    scf.yield %b : f32\n  }\n"
+        "  func.return %y : f32\n}\n",
+        "text.mlir:2:3: scf.while: the condition passes on () where the second region takes (f32)",
+    ),
+    "loop that yields another type": (
+        "func.func @f(%p: i1, %x: f32, %i: i32) -> f32 {\n  %y = scf.while (%a = %x) : (f32) -> f32 {\n"
+        "    scf.condition(%p) %a : f32\n  } do {\n  ^bb0(%b: f32):\n    scf.yield %i : i32\n  }\n"
+        "  func.return %y : f32\n}\n",
+        "text.mlir:2:3: scf.while: the second region yields (i32) where the first region takes (f32)",
     ),
     "many elements": (
         'func.func @f(%x: tensor<f32>) {\n  %y = "tenon.broadcast_to"(%x) '
