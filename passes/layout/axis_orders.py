@@ -147,7 +147,8 @@ def _change(region: _Region, order: Order, machine: Machine) -> int:
             continue
         known = _order_of(value)
         source = value.owner.operands[0] if isinstance(value.owner, TransposeOp) else value
-        is_fused = isinstance(source.owner, _FUSED) and source.has_one_use() and region.reads_all_of(value)
+        is_computed = isinstance(source.owner, ElementwiseOp | IndexMapOp | IndexingOp)
+        is_fused = is_computed and source.has_one_use() and region.reads_all_of(value)
         cost = _bytes(value) * (1 + is_fused)
         if known is not None and region.reads_all_of(value):
             change -= cost
@@ -168,13 +169,14 @@ def _change(region: _Region, order: Order, machine: Machine) -> int:
     return change
 
 
-_FUSED = (ElementwiseOp, IndexMapOp, IndexingOp)
-"""What computes its values where others need them, unless a transpose is between: then they are in memory on both
-sides of it, where an argument, a result or what a contraction takes or gives is in memory anyway."""
-
-
 def _are_fused(users: Sequence[Operation]) -> bool:
-    return all(isinstance(user, _FUSED) for user in users)
+    """Whether values are computed where `users` need them, unless a transpose is between: then they are in memory on
+    both sides of it, where an argument, a result, or what a contraction takes or a gather takes from, is in memory
+    anyway."""
+    return all(
+        isinstance(user, ElementwiseOp | IndexMapOp) or (isinstance(user, IndexingOp) and user.moves_ranges())
+        for user in users
+    )
 
 
 def _is_free_to_reorder(value: SSAValue, rank: int, order: Order) -> bool:

@@ -24,10 +24,10 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 MOST = 1.1
 """Bytes that are moved, for each of the arguments, of the result, and of what the rules keep."""
 
-MOVED_TOO_MUCH = ("367024678 19", "x196", "x1438", "x1646")
+MOVED_TOO_MUCH = ("367024678 19", "x196", "x1438", "x1646", "3095255440 10")
 """Seeds of programs that once did: padding of which a roll leaves a short part at the end of rows; two regions of ops
-that both took the transpose between them to be gone with their order of axes; transposes of a result that became ones
-between ops that are fused otherwise."""
+that both took the transpose between them to be gone with their order of axes; transposes of a result, and of what is
+gathered from, that became ones between ops that are fused otherwise."""
 
 ELEMENTWISE = ("scale", "tanh", "add")
 RULES = ("used twice", "gathered from", "updated", "repeated", "turned")

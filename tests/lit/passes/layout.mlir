@@ -139,6 +139,22 @@ func.func @as_many_transposes(%x: tensor<3x4xf32>, %y: tensor<4x3xf32>) -> tenso
 
 // -----
 
+// What is gathered from is in memory anyway: a transpose before it would part the padding from what is computed for it.
+func.func @transpose_to_gather_from(%x: tensor<118x78xf32>, %i: tensor<79xi64>, %j: tensor<112xi64>) -> tensor<112x82xf32> {
+  %g = tenon.gather %x, %i : tensor<118x78xf32>, tensor<79xi64> -> tensor<79x78xf32>
+  %p = tenon.pad %g {low = [3, 3], high = [0, 1]} : tensor<79x78xf32> -> tensor<82x82xf32>
+  %t = tenon.transpose %p {permutation = [1, 0]} : tensor<82x82xf32> -> tensor<82x82xf32>
+  %y = tenon.gather %t, %j : tensor<82x82xf32>, tensor<112xi64> -> tensor<112x82xf32>
+  func.return %y : tensor<112x82xf32>
+}
+// CHECK-LABEL: @transpose_to_gather_from
+// CHECK-NEXT:    %g = tenon.gather %x, %i
+// CHECK-NEXT:    %p = tenon.pad %g
+// CHECK-NEXT:    %t = tenon.transpose %p
+// CHECK-NEXT:    %y = tenon.gather %t, %j
+
+// -----
+
 // transpose(transpose(x)) -> transpose(x)
 func.func @transpose_of_transpose(%x: tensor<2x3x4xf32>) -> tensor<4x2x3xf32> {
   %t = tenon.transpose %x {permutation = [1, 2, 0]} : tensor<2x3x4xf32> -> tensor<3x4x2xf32>
