@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -28,7 +28,7 @@ def tells_malloc() -> bool:
 
 
 @contextmanager
-def fresh_memory() -> Iterator[None]:
+def fresh_memory() -> Generator[None]:
     """Give freed memory of `FRESH` bytes or more back to the system, in place of what `variables` says."""
     libc = ctypes.CDLL(None)
     libc.mallopt(_MMAP_THRESHOLD, FRESH)
@@ -56,6 +56,9 @@ def variables(threads: int) -> dict[str, str]:
         "OMP_NUM_THREADS": count,
         "MKL_NUM_THREADS": count,
         "OPENBLAS_NUM_THREADS": count,
+        # NumPy's OpenBLAS lets its threads spin for 2**28 ticks behind a product, 0.1 s, in which they share the cores
+        # with whoever is next; for a quarter of it they are asleep when a pause ends.
+        "OPENBLAS_THREAD_TIMEOUT": "26",
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "JAX_PLATFORMS": "cpu",
         # Memory that was freed is kept and used again, whatever its size and whoever asks for it; else those who keep

@@ -1,8 +1,9 @@
-"""The rules of the benchmarks: what is compared with what, what is refused, and what a row says. Nothing is timed."""
+"""The rules of the benchmarks: what is compared with what, what is refused, and what a row says. No call is timed."""
 
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 import time
 from contextlib import nullcontext
@@ -214,3 +215,15 @@ def test_what_new_memory_costs_is_said_of_large_results(monkeypatch: pytest.Monk
     shown = row(seconds={"tenon": 1.0}, fresh={"tenon": 1.25, "jax": 2.0, "numpy": 1.5})
     results = report.Results({"processor": "", "cores": "", "system": "", "versions": ""}, {}, {("doubling", 1): shown})
     assert "| 1.25 (NumPy 1.50, jax 2.00) |" in report.page(results)
+
+
+def test_threads_of_numpy_sleep_when_a_pause_ends() -> None:
+    code = (
+        "import time, numpy as np; x = np.ones((512, 512), np.float32); x @ x; "
+        f"time.sleep({harness.PAUSE}); before = time.process_time(); time.sleep(0.05); "
+        "print(time.process_time() - before)"
+    )
+    environment = importlib.import_module("benchmarks.environment")
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment.variables(2), capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 0.01  # of the thread that was awake for all of the 50 ms
