@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,9 +24,10 @@ from tenon.runtime.call.layout import GUARDS, PYTHON
 from tenon.runtime.call.native_call import code
 from tenon.runtime.call.native_guards import tenon_hold
 from tenon.runtime.call.native_tensors import tenon_look, tenon_record
-from tenon.runtime.call.native_walk import tenon_gather, tenon_walk
+from tenon.runtime.call.native_walk import tenon_gather, tenon_walk, walk_code
 from tenon.runtime.call.steps import Arguments
 from tenon.runtime.call.tensors import fill_tensors, has_tensors
+from tenon.runtime.cpu.ir_writer import Module
 from tenon.runtime.cpu.load import LoadedCode
 from tenon.runtime.cpu.native_code import load_native
 from tenon.runtime.cpu.python_objects import address_of_function
@@ -70,17 +70,31 @@ def tape_functions() -> TapeFunctions | None:
     return _made_tape_functions() if has_tensors() else None
 
 
-@cache
+@made_once
 def _made_tape_functions() -> TapeFunctions | None:
-    if native_call() is None:
+    if native_call() is None or (walks := _loaded("walk", walk_code)) is None:
         return None
     functions: list[Callable[..., Any]] = []
-    for function in (tenon_walk, tenon_gather, tenon_record, tenon_look):
+    for library, function in (
+        *((walks, tenon_walk), (walks, tenon_gather)),
+        *((_LOADED[0], tenon_record), (_LOADED[0], tenon_look)),
+    ):
         made: Any = native_class(NativeFunction)()
-        if not set_vector_call(made, _LOADED[0].entry(function.name), 0):
+        if not set_vector_call(made, library.entry(function.name), 0):
             return None
         functions.append(made)
     return TapeFunctions(*functions)
+
+
+def _loaded(name: str, code: Module) -> LoadedCode | None:
+    """Native code that has been told what it uses of Python, and what tensors are; `None` where it does not load."""
+    try:
+        loaded = load_native(name, code.text, code.exports)
+        _fill(loaded.entry("tenon_addresses"))
+        fill_tensors(loaded.entry("tenon_tensors"))
+    except (AttributeError, ImportError, KeyError, RuntimeError, ValueError):
+        return None
+    return loaded
 
 
 @made_once
@@ -88,11 +102,7 @@ def native_call() -> int | None:
     """The address of the vector call of all callables; `None` where native calls do not work."""
     if not is_supported():
         return None
-    try:
-        loaded = load_native("entry", code.text, code.exports)
-        _fill(loaded.entry("tenon_addresses"))
-        fill_tensors(loaded.entry("tenon_tensors"))
-    except (AttributeError, ImportError, KeyError, RuntimeError, ValueError):
+    if (loaded := _loaded("entry", code)) is None:
         return None
     _LOADED.append(loaded)
     fits = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)(

@@ -26,6 +26,7 @@ from tenon.runtime.call.callable_class import is_supported
 from tenon.runtime.call.entry import Dispatch
 from tenon.runtime.call.entry_code import code
 from tenon.runtime.call.loaded import native_call, tape_functions
+from tenon.runtime.call.native_walk import walk_code
 from tenon.runtime.call.tensors import through_python
 from tenon.runtime.cpu.native_code import load_native
 from tenon.runtime.jit import JitFunction
@@ -570,6 +571,8 @@ def test_nothing_leaks() -> None:
 def test_native_calls_work_here() -> None:
     """Where their code does not load, all calls go through Python, with the same results; here is what LLVM says."""
     load_native("entry", code.text, code.exports)
+    load_native("walk", walk_code.text, walk_code.exports)
+    assert "tenon_walk" not in code.exports  # programs that record nothing do not compile it
     assert native_call() is not None
     assert tape_functions() is not None
 
