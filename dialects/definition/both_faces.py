@@ -258,10 +258,7 @@ class BothFaces:
         places = _by_element(args, settings, ("index", "src"))
         if places is None:
             return self._op("scatter_add")(self, *args, **settings)
-        axis, index, source = places
-        if tuple(source.shape) != tuple(index.shape):
-            source = source[tuple([slice(size) for size in index.shape])]
-        return self._op("scatter_elements")(self, index, source, axis=axis, reduction="add")
+        return self._op("scatter")(self, *places, reduce="add")
 
     def unfold(self, dimension: int, size: int, step: int) -> Any:
         """The parts of `size` elements along an axis, each `step` behind the one before: along this axis, and their

@@ -31,6 +31,13 @@ class MeantOtherwise(TypeError):
         self.call = call
 
 
+def called_by_element(args: tuple[Any, ...], kwargs: dict[str, Any], *names: str) -> bool:
+    """Is this a call with PyTorch's `input`, `dim` and `names`, the first of which is a name that PyTorch alone has?"""
+    in_order = len(args) == len(names) + 2 and type(args[1]) is int and type(args[-1]) is not int
+    by_name = names[0] in kwargs and (len(args) > 1 or "dim" in kwargs)
+    return in_order or by_name
+
+
 PYTORCH_NAMES: dict[str, str] = {
     "dim": "axis",
     "dims": "axis",

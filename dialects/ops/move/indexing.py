@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from tenon.dialects.definition.keywords import MeantOtherwise
+from tenon.dialects.definition.keywords import MeantOtherwise, called_by_element
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
@@ -104,10 +104,10 @@ class GatherOp(IndexingOp):
 
     @classmethod
     def bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        if len(args) == 3 and type(args[1]) is int and type(args[2]) is not int:
+        if called_by_element(args, kwargs, "index"):
             raise MeantOtherwise(
                 f"{cls.name}: gather(x, dim, index) is PyTorch's; write gather_elements(x, index, axis=dim)",
-                lambda: ops.gather_elements(args[0], args[2], axis=args[1], **kwargs),
+                lambda: ops.gather_elements(**dict(zip(("x", "axis", "indices"), args, strict=False)), **kwargs),
             )
         return super().bind(args, kwargs)
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from xdsl.irdl import operand_def, result_def
 
+from tenon.dialects.definition.keywords import MeantOtherwise, called_by_element
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
@@ -69,10 +70,11 @@ class ScatterAddOp(ScatterOp):
 
     @classmethod
     def bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        if len(args) == 4 and type(args[1]) is int and type(args[3]) is not int:
-            raise TypeError(
+        if called_by_element(args, kwargs, "index", "src"):
+            raise MeantOtherwise(
                 f"{cls.name}: scatter_add(x, dim, index, src) is PyTorch's; write scatter_elements(x, index, src, "
-                "axis=dim, reduction='add')"
+                "axis=dim, reduction='add')",
+                lambda: ops.scatter(*args, **kwargs, reduce="add"),
             )
         return super().bind(args, kwargs)
 
