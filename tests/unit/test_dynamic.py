@@ -280,7 +280,7 @@ PROGRAMS = [
         lambda x, w, b: np.maximum(x.astype(np.float64) @ w.T + b, 0),
         lambda n: (floats(n, 300), floats(203, 300), floats(203)),
         {"x": ("n", None)},
-        (0, 1, 5, 15, 16, 100, 1023),
+        (0, 1, 4, 5, 15, 16, 100, 1023),
     ),
     Program(
         "attention",
