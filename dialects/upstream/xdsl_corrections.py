@@ -14,19 +14,33 @@ equal to itself, and -0.0 is to 0.0 (02).
 of `scf.for`, although a loop of step 0 does not end.
 - A number less an affine expression is computed as the expression less the number (09).
 - The branches of `scf.if` have to yield what its results are, and the regions of `scf.while` what the other takes (10).
+- A slice has an offset, a size and a stride for each axis of what it is of, and the sizes that its type says, but for
+axes of one element; a view of memory has the strides and the offset that follow from those (11).
+- `tensor.empty` has an operand for each size that its type leaves open (12).
+- A constant of type `index` has 64 bits (13).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, IntegerAttr
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    TensorType,
+)
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
+from xdsl.dialects.memref import SubviewOp
 from xdsl.dialects.scf import ConditionOp, ForOp, IfOp, ParallelOp, WhileOp, YieldOp
+from xdsl.dialects.tensor import EmptyOp, ExtractSliceOp, InsertSliceOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.parser import Parser
@@ -103,6 +117,79 @@ def _verify_steps(op: ForOp | ParallelOp) -> None:
             raise VerifyException(f"{op.name}: step is {value.value.data} where a positive number is needed")
 
 
+def _verify_constant(op: ConstantOp) -> None:
+    value = op.value
+    if (
+        isinstance(value, IntegerAttr)
+        and isinstance(value.type, IndexType)
+        and not -(1 << 63) <= value.value.data < 1 << 64
+    ):
+        raise VerifyException(f"arith.constant: {value.value.data} has more than the 64 bits of an index")
+
+
+def _verify_empty(op: EmptyOp) -> None:
+    type_ = op.tensor.type
+    assert isinstance(type_, TensorType)
+    if (count := len(op.dynamic_sizes)) != (missing := type_.get_shape().count(DYNAMIC_INDEX)):
+        raise VerifyException(f"tensor.empty: {type_} leaves {missing} sizes open, and there are {count} operands")
+
+
+def _verify_slice(op: ExtractSliceOp | InsertSliceOp | SubviewOp) -> None:
+    whole, part = (op.dest.type, op.source.type) if isinstance(op, InsertSliceOp) else (op.source.type, op.result.type)
+    assert isinstance(whole, TensorType | MemRefType)
+    assert isinstance(part, TensorType | MemRefType)
+    axes = whole.get_num_dims()
+    offsets, sizes, strides = (
+        numbers.get_values() for numbers in (op.static_offsets, op.static_sizes, op.static_strides)
+    )
+    for name, count in (("offsets", len(offsets)), ("sizes", len(sizes)), ("strides", len(strides))):
+        if count != axes:
+            raise VerifyException(f"{op.name}: there are {count} {name}, and {whole} has {axes} axes")
+    kept = _kept(sizes, part.get_shape())
+    if whole.element_type != part.element_type or kept is None:
+        raise VerifyException(f"{op.name}: {part} is not a part of {whole} of sizes {[*sizes]}")
+    if isinstance(whole, MemRefType) and isinstance(part, MemRefType):
+        _check_layout(op, whole, part, kept, offsets, strides)
+
+
+def _check_layout(
+    op: Operation,
+    whole: MemRefType[Attribute],
+    part: MemRefType[Attribute],
+    kept: Sequence[int],
+    offsets: Sequence[int],
+    steps: Sequence[int],
+) -> None:
+    strides, found = whole.get_strides(), part.get_strides()
+    if strides is None or found is None:
+        return
+    known = [_times(stride, step) for stride, step in zip(strides, steps, strict=True)]
+    starts = [whole.get_offset(), *(_times(stride, start) for stride, start in zip(strides, offsets, strict=True))]
+    offset = None if None in starts else sum(start for start in starts if start is not None)
+    wanted = [offset, *(known[axis] for axis in kept)]
+    for is_, needed in zip((part.get_offset(), *found), wanted, strict=True):
+        if is_ is not None and is_ != needed:
+            raise VerifyException(f"{op.name}: {part} is at another place than the part of {whole} that is viewed")
+
+
+def _times(stride: int | None, number: int) -> int | None:
+    """The product, as far as it is known."""
+    if number == 0:
+        return 0
+    return None if stride is None or number == DYNAMIC_INDEX else stride * number
+
+
+def _kept(sizes: Sequence[int], shape: Sequence[int]) -> list[int] | None:
+    """The axes of `sizes` that `shape` has, the others of which have one element; None if it is no such shape."""
+    kept: list[int] = []
+    for axis, size in enumerate(sizes):
+        if len(kept) < len(shape) and shape[len(kept)] == size:
+            kept.append(axis)
+        elif size != 1:
+            return None
+    return kept if len(kept) == len(shape) else None
+
+
 def _check_flow(
     op: Operation, what: str, given: Iterable[SSAValue], what_takes: str, taken: Iterable[SSAValue]
 ) -> None:
@@ -157,6 +244,11 @@ _CHECKS: tuple[tuple[type[Operation], Callable[[Any], None]], ...] = (
     (ForOp, _verify_steps),
     (ParallelOp, _verify_steps),
     (IfOp, _verify_branches),
+    (ConstantOp, _verify_constant),
+    (EmptyOp, _verify_empty),
+    (ExtractSliceOp, _verify_slice),
+    (InsertSliceOp, _verify_slice),
+    (SubviewOp, _verify_slice),
 )
 _VERIFIERS = {kind: _verified_by(kind.verify_, check) for kind, check in _CHECKS} | {WhileOp: _verify_while}
 

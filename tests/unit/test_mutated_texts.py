@@ -134,6 +134,32 @@ REFUSED = {
         "func.func @f() {\n  %z = arith.constant 0 : index\n  scf.for %i = %z to %z step %z {\n  }\n  func.return\n}\n",
         "text.mlir:3:3: scf.for: step is 0 where a positive number is needed",
     ),
+    "slice of other sizes": (
+        "func.func @f(%x: tensor<8x8xf32>) -> tensor<8xf32> {\n"
+        "  %y = tensor.extract_slice %x[0, 0] [1, 4] [1, 1] : tensor<8x8xf32> to tensor<8xf32>\n"
+        "  func.return %y : tensor<8xf32>\n}\n",
+        "text.mlir:2:3: tensor.extract_slice: tensor<8xf32> is not a part of tensor<8x8xf32> of sizes [1, 4]",
+    ),
+    "slice of too few sizes": (
+        "func.func @f(%x: tensor<8x8xf32>, %y: tensor<8xf32>) -> tensor<8x8xf32> {\n"
+        "  %z = tensor.insert_slice %y into %x[0, 0] [8] [1, 1] : tensor<8xf32> into tensor<8x8xf32>\n"
+        "  func.return %z : tensor<8x8xf32>\n}\n",
+        "text.mlir:2:3: tensor.insert_slice: there are 1 sizes, and tensor<8x8xf32> has 2 axes",
+    ),
+    "view of another place": (
+        "func.func @f(%x: memref<8x8xf32>) {\n"
+        "  %y = memref.subview %x[1, 0] [1, 8] [1, 1] : memref<8x8xf32> to memref<8xf32, strided<[1], offset: 16>>\n"
+        "  func.return\n}\n",
+        "text.mlir:2:3: memref.subview: memref<8xf32, strided<[1], offset: 16>> is at another place",
+    ),
+    "open size that is not given": (
+        "func.func @f() {\n  %y = tensor.empty() : tensor<?xf32>\n  func.return\n}\n",
+        "text.mlir:2:3: tensor.empty: tensor<?xf32> leaves 1 sizes open, and there are 0 operands",
+    ),
+    "large index": (
+        "func.func @f() {\n  %c = arith.constant 99999999999999999999 : index\n  func.return\n}\n",
+        "text.mlir:2:3: arith.constant: 99999999999999999999 has more than the 64 bits of an index",
+    ),
     "branch without a value": (
         "func.func @f(%p: i1, %x: f32) -> f32 {\n  %y = scf.if %p -> (f32) {\n    scf.yield %x : f32\n  } else {\n  }\n"
         "  func.return %y : f32\n}\n",
