@@ -220,7 +220,7 @@ class ArrayFunction(NativeCalls):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
-        self._on_gpu = DeviceCalls()
+        self._on_gpu = DeviceCalls(self)
         self._follow(function)
 
     def _follow(self, function: Callable[..., Any]) -> None:

@@ -10,12 +10,21 @@ from weakref import WeakValueDictionary
 
 from xdsl.dialects.builtin import ModuleOp
 
+from tenon.dialects.definition.autocast import precision
 from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.plain_arrays import is_on_gpu
+from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.runtime import lower
 from tenon.runtime.arguments.interface import Interface
 from tenon.runtime.arguments.outputs import Kind, meeting
-from tenon.runtime.call.donation import OverwrittenError
+from tenon.runtime.arguments.tree import Structure
+from tenon.runtime.call.devices.arrays import takes_arrays
+from tenon.runtime.call.devices.entry import DeviceLaunch, device_entry, marking_lost
+from tenon.runtime.call.donation import Donated, OverwrittenError
+from tenon.runtime.call.entry import Entry
+from tenon.runtime.call.entry_words import Guard
+from tenon.runtime.call.layout import Load, Test
+from tenon.runtime.call.steps import IndescribableError
 from tenon.runtime.cuda.calls import OtherwiseError
 from tenon.runtime.knobs import knobs
 
@@ -288,6 +297,43 @@ def _finish_for_all_streams() -> None:
     from tenon.runtime.cuda.device_cuda import cupy_module
 
     cupy_module().cuda.get_current_stream().synchronize()
+
+
+def device_entry_of(
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    structure: Structure,
+    result: Structure,
+    ordinal: int,
+    program: CudaProgram,
+    held: Mapping[int, DeviceBuffer],
+    guards: Sequence[Guard],
+    donations: Sequence[int],
+    donated: Donated | None,
+    kept: Any,
+) -> Entry | None:
+    """As `device_call`, an entry for native code, if native code can take such calls."""
+    from tenon.runtime.cuda.device_cuda import cupy_module
+
+    cupy = cupy_module()
+    if not program.is_recorded or not takes_arrays(cupy):
+        return None
+    runtime, given = cupy.cuda.runtime, program.program
+    if int(runtime.getDeviceCount()) > 1:
+        guards = [*guards, Guard(Load.constant, Test.true, lambda: runtime.getDevice() == ordinal)]
+    launch = DeviceLaunch(
+        cupy,
+        ordinal,
+        [held[position].address if position in held else 0 for position in range(len(given.inputs))],
+        [(donor, *described) for donor, described in zip(donations, given.outputs, strict=True)],
+        shows_user_frames(marking_lost(program.launch, donated, [donor for donor in donations if donor >= 0])),
+        cupy.cuda.alloc,
+        (held, kept),
+    )
+    try:
+        return device_entry(args, kwargs, structure, result, launch, precision(), guards, donated)
+    except IndescribableError:
+        return None
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class JitFunction(NativeCalls):
         self._generation = 0
         self._dynamic = DynamicDimensions(self.name, dynamic) if dynamic else None
         self._frozen = NONE
-        self._device_calls = DeviceCalls()
+        self._device_calls = DeviceCalls(self)
         self._follower: JitFunction | None = None
         self.recorded: Any = None
         """What the tape keeps of calls on tensors; it goes when the function does."""
@@ -123,7 +123,7 @@ class JitFunction(NativeCalls):
         made = copy.copy(self)
         made._frozen = FrozenArguments.of(self.parameters, args, kwargs)
         made._compiled, made._lock, made._described, made.recorded = Programs(), new_lock(), {}, None
-        made._device_calls, made._follower = DeviceCalls(), None
+        made._device_calls, made._follower = DeviceCalls(made), None
         return made
 
     @shows_user_frames

@@ -30,7 +30,7 @@ from tenon.runtime.cuda.calls import DeviceCall, OtherwiseError, device_call
 from tenon.runtime.cuda.device import ArgumentError
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.executable_cpu import CpuExecutable
-from tenon.runtime.executable_cuda import CudaExecutable
+from tenon.runtime.executable_cuda import CudaExecutable, device_entry_of
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.lower import lower_module
 from tenon.runtime.memory import Memory
@@ -227,15 +227,15 @@ class Compiled(NativeCalls):
         except IndescribableError:
             return None
 
-    def device_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DeviceCall:
-        """The code for calls like this one on a GPU, without frozen arguments; raises `OtherwiseError`."""
+    def device_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DeviceCall | Entry:
+        """What serves calls like this one on a GPU, without frozen arguments; raises `OtherwiseError`."""
         if self.signature is None:
             raise OtherwiseError("it was compiled without a signature")
         return self.device_call_of(*self.signature.parameters.marked(args, kwargs))
 
     def device_call_of(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: Mapping[int, Any] | None = None
-    ) -> DeviceCall:
+    ) -> DeviceCall | Entry:
         """`device_call` for arguments of which those that are static are in the class `Static`; `numbers` has, by
         position, the arrays for those inputs of the program that are numbers among these."""
         made = self.executable
@@ -252,7 +252,9 @@ class Compiled(NativeCalls):
             held = {**held, **made.standing(ordinal, program, dict(enumerate(self.captured, first)))}
         structure = flatten((args, kwargs))[1]
         given = args, kwargs, structure, self.result, ordinal, program, held
-        return device_call(*given, holds, made.interface.donations, self._donated, self.prepared)
+        rest = made.interface.donations, self._donated, self.prepared
+        guards = [*(() if self.guards is None else self.guards.native), *HOOKS.native]
+        return device_entry_of(*given, guards, *rest) or device_call(*given, holds, *rest)
 
     def launch(self, arrays: Sequence[Any], out: Any = None) -> Any:
         """The result for the data of a call that fits the signature; errors about sizes name its arguments."""

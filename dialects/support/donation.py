@@ -41,7 +41,10 @@ def is_donated(array: np.ndarray[Any, Any]) -> bool:
 
 
 GIVEN: dict[int, tuple[weakref.ref[Any], Donation]] = {}
-"""Arrays of other libraries, by identity, and what was said of them."""
+"""Arrays of other libraries, by identity, and what was said of them; some of these may be gone."""
+_LEAST = 1 << 12
+_MOST = [_LEAST]
+"""How many there may be before those are forgotten that are gone."""
 
 
 def give_away(array: Any, donation: Donation) -> None:
@@ -61,6 +64,23 @@ def _donation_of(array: Any) -> Donation | None:
         return base if is_donated(array) else None
     known = GIVEN.get(id(array))
     return known[1] if known is not None and known[0]() is array else None
+
+
+def is_given(array: Any) -> bool:
+    """Whether the memory of an array that is not of NumPy is a result's by now."""
+    return _donation_of(array) is not None
+
+
+def forget_dead() -> None:
+    """Now and then, forget the arrays that are gone of which native code noted that they were given away."""
+    if len(GIVEN) <= _MOST[0]:
+        return
+    for key, (reference, _) in GIVEN.copy().items():
+        if reference() is None:
+            removed = GIVEN.pop(key, None)
+            if removed is not None and removed[0]() is not None:  # of another array since, which has its place
+                GIVEN.setdefault(key, removed)
+    _MOST[0] = max(2 * len(GIVEN), _LEAST)
 
 
 def refuse_donated(array: Any, where: str) -> None:

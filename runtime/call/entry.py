@@ -83,7 +83,6 @@ def entry(
     `IndescribableError` for calls like all others.
     """
     words = Words()
-    guarded = _guarded(words, guards, traced, most, precision)
     given = [position for position, held in enumerate(launch.inputs) if held is None]
     taken = _memory_of_results(launch, given, has_out=out is not None)
     shapes = [*launch.shapes, *([] if out is None else [shape for _, _, shape in launch.results])]
@@ -91,7 +90,7 @@ def entry(
     by_leaf = {leaf: orders[position] for leaf, position in enumerate(given) if position in orders}
     count = len(args) + len(kwargs) + len(traced.extras)
     arguments = Arguments(words, count, taken, shapes, by_leaf, numbers=numbers, copies=copies, wanted=traced.leaves)
-    _open(arguments, args, kwargs, structure, out, traced)
+    opened(arguments, args, kwargs, structure, out, traced)
     sizes = arguments.sizes
     try:
         sizes.compare()
@@ -105,8 +104,8 @@ def entry(
         "positional": len(args),
         "keywords": len(kwargs),
         "names": words.objects(list(kwargs)),
-        **guarded,
-        **_building(arguments, result, target, traced).described(),  # which may open more arguments
+        **guarded(words, guards, traced, most, precision),
+        **building(arguments, result, target, traced).described(),  # which may open more arguments
         "registers": arguments.registers,
         "step_count": arguments.count,
         "steps": arguments.finished(),
@@ -119,9 +118,7 @@ def entry(
     return Entry(words, description, (launch, structure, result))
 
 
-def _guarded(
-    words: Words, guards: Sequence[Guard], traced: Traced, most: int, precision: int
-) -> dict[str, int | Place]:
+def guarded(words: Words, guards: Sequence[Guard], traced: Traced, most: int, precision: int) -> dict[str, int | Place]:
     """Where it holds, and what it is given besides arguments."""
     return {
         "epoch": -1,
@@ -146,22 +143,22 @@ def _on_tensors(words: Words, launch: Launch, call: Any, traced: Traced) -> dict
     }
 
 
-def _building(arguments: Arguments, result: Structure, target: tuple[int, Any] | None, traced: Traced) -> Building:
+def building(arguments: Arguments, result: Structure, target: tuple[int, Any] | None, traced: Traced) -> Building:
     """How the result is put together: of new arrays, or it is the tree in a register, which has the arrays for it."""
-    building = Building(arguments.words)
+    made = Building(arguments.words)
     if traced.mode:
-        building.parts(traced.result)
+        made.parts(traced.result)
     elif target is None:
-        building.tree(result)
+        made.tree(result)
     else:
         arguments.copies = False
         arguments.open(*target, result)
         arguments.sizes.compare()
-        building.register(target[0])
-    return building
+        made.register(target[0])
+    return made
 
 
-def _open(
+def opened(
     arguments: Arguments,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
@@ -169,6 +166,7 @@ def _open(
     out: str | None,
     traced: Traced,
 ) -> None:
+    """Take apart what a call is given, but what is called `out`, and the extras."""
     positional, keywords = structure.children
     for register, (value, child) in enumerate(zip(args, positional.children, strict=True)):
         arguments.open(register, value, child)
@@ -208,6 +206,8 @@ def _description(
                 "item_size": dtype.itemsize,
                 "argument": words.keep(donated.names[donor]) if donated and donor >= 0 else 0,
                 "is_plain": int(number in plain),
+                "like": 0,
+                "byte_count": 0,
             }
         )
     starts = [0 if held is None else held.ctypes.data for held in launch.inputs]
@@ -226,6 +226,8 @@ def _description(
         "results": words.add(results),
         "function": words.keep(donated.function) if donated else 0,
         "main": launch.main,
+        "launch": 0,
+        "allocate": 0,
         "number_count": len(launch.sizes),
         "numbers": words.add([sizes.slot(Size.named(name)) for name in launch.sizes]),
         **memory,
@@ -264,6 +266,10 @@ class Dispatch:
             if not is_met and len(self._met) < 4 * MADE:
                 self._met.add(key)
         return is_met and len(self._entries) < MADE and native_call() is not None
+
+    def has_room(self, key: Any) -> bool:
+        """Whether there may be an entry for calls of this kind."""
+        return key in self._entries or len(self._entries) < MADE
 
     def add(self, function: Any, key: Any, entry: Entry | None, epoch: int) -> None:
         """Let calls of `function`, an instance of a `native_class`, go by `entry` from now on, if there is one.
@@ -304,6 +310,11 @@ class NativeCalls:
         made: Self = object.__new__(kind)
         made._dispatch = Dispatch(cls.__call__)
         return made
+
+    def serve(self, key: Any, entry: Entry, epoch: int) -> None:
+        """Have calls of this kind go by an entry, if there is room."""
+        if self._dispatch.has_room(key):
+            self._dispatch.add(self, key, entry, epoch)
 
     def __copy__(self) -> Self:
         made = type(self).__new__(type(self))

@@ -98,7 +98,7 @@ PYTHON = Struct(
 
 Step = IntEnum(
     "Step",
-    "array scalar float double bfloat int float_of_int double_of_int bfloat_of_int bool same tuple list dict "
+    "array device scalar float double bfloat int float_of_int double_of_int bfloat_of_int bool same tuple list dict "
     "attributes fields constant add multiply divide remainder equal positive",
 )
 """What steps do."""
@@ -122,6 +122,16 @@ STEP = Union(
         is_changed=I64,
         is_inside=I64,
     ),
+    device=Struct(
+        operation=I64,
+        register=I64,
+        leaf=I64,
+        dtype=REF,
+        rank=I64,
+        shape=pointer(I64),
+        byte_count=I64,
+        ordinal=I64,
+    ),
     scalar=Struct(operation=I64, register=I64, leaf=I64, type=REF, bytes=I64),
     number=Struct(operation=I64, register=I64, leaf=I64),
     same=Struct(operation=I64, register=I64, object=REF),
@@ -134,7 +144,7 @@ bytes, all of them are in the array that it is a view of; one that is inside is 
 counts as an array. Steps of sizes compute with numbered slots, or compare them.
 
 A step of an array may want an object of one class, from a source (2) or from none (1), and where its elements are
-changed, one that nobody else has.
+changed, one that nobody else has. A step of a device wants an array of CuPy on the one of this number.
 
 A word of a shape is a number, or `~slot`: a step of an array puts the size there, results take it from there."""
 
@@ -145,9 +155,20 @@ INSTRUCTION = Struct(operation=I64, taken=I64, object=REF, type=REF)
 """An instruction takes so many objects off the stack and pushes one, which is made of them. `object` may be that of the
 keys, or the number of a register or of a result (`part`), which others may have as well."""
 
-RESULT = Struct(leaf=I64, dtype=REF, rank=I64, shape=pointer(I64), item_size=I64, argument=REF, is_plain=I64)
+RESULT = Struct(
+    leaf=I64,
+    dtype=REF,
+    rank=I64,
+    shape=pointer(I64),
+    item_size=I64,
+    argument=REF,
+    is_plain=I64,
+    like=REF,
+    byte_count=REF,
+)
 """A result takes over the memory of a leaf, or is new (-1). With the name of an argument, the array of the leaf must
-not be used after the call; without one, it is the result. A plain one is no tensor, whatever is given."""
+not be used after the call; without one, it is the result. A plain one is no tensor, whatever is given. On a GPU it is
+one like an array, of so many bytes."""
 
 DONATION = slotted("argument", "code", "function", "held", "instruction")
 """What is said of an array that must not be used."""
@@ -202,6 +223,8 @@ ENTRY = Struct(
     building=pointer(INSTRUCTION),
     stack=I64,
     main=function_type(VOID, pointer(PTR)),
+    launch=REF,
+    allocate=REF,
     arena=PTR,
     takes_arena=I64,
     arena_slot=I64,
@@ -219,6 +242,8 @@ It serves calls as long as its guards hold. `function` is its name, for argument
 (2); `call` is what the tape calls that, or null, and `gradients` has a bit for each result whose elements change
 continuously. It serves so many calls as are left (-1: any number), under the `autocast` of a number
 (`ANY_PRECISION`), where calls are recorded (`mode` 1), or are not (2).
+On a GPU, `launch` takes in place of `main` the addresses of inputs and results, as bytes, and, where memory is taken
+over, the leaves; `allocate` gives memory of so many bytes. Both are of Python.
 Behind the arguments, it is given what lies in the places of the extras."""
 
 TABLE = Struct(general=REF, count=I64, entries=pointer(ENTRY))

@@ -111,6 +111,11 @@ def native_call() -> int | None:
     return loaded.entry("tenon_call") if _agrees(fits) else None
 
 
+def loaded_code() -> LoadedCode | None:
+    """The native code; `None` where native calls do not work."""
+    return None if native_call() is None else _LOADED[0]
+
+
 _KEPT: list[Any] = []
 _LOADED: list[LoadedCode] = []
 

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from math import inf
 
 from tenon.runtime.arguments.orders import LEAST
+from tenon.runtime.call.devices.layout import DEVICE_ARRAY
+from tenon.runtime.call.devices.native_arrays import fits_on_device
 from tenon.runtime.call.entry_code import code, python
 from tenon.runtime.call.layout import ENTRY, ITEM, MEMORY, REF, REFS, SIZE, STEP, TENSOR, Step
 from tenon.runtime.call.native_donation import is_given_away
 from tenon.runtime.call.native_memory import bytes_of, copied, is_usable
 from tenon.runtime.call.native_tensors import HAS_SOURCE, HAS_TENSOR, is_tensor, tensors
-from tenon.runtime.cpu.ir_types import F32, F64, I1, I32, I64, PTR, pointer
+from tenon.runtime.cpu.ir_types import F32, F64, I1, I8, I32, I64, PTR, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.python_objects import ARRAY, SCALAR
 
@@ -361,6 +363,10 @@ def take_apart(
                 with code.if_(size == 0):
                     size.set(bytes_of(array.shape, step.array.rank, step.array.item_size))
                 found(step.array.leaf, used, memory, memory.at(size))
+            with case(Step.device):
+                code.return_unless(fits_on_device(known, step), False)
+                memory = known.to(pointer(DEVICE_ARRAY)).data.address.to(PTR).to(pointer(I8))
+                found(step.device.leaf, known, memory.to(PTR), memory.at(step.device.byte_count).to(PTR))
             with case(Step.scalar):
                 _expect(known.type, step.scalar.type)
                 memory = known.to(pointer(SCALAR)).place("number")

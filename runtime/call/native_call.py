@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tenon.runtime.call.devices.native_arrays import allocate_on_device, give_away_on_device, launch_on_device
 from tenon.runtime.call.entry_code import code, number_of_thread, python, release
 from tenon.runtime.call.layout import ANY_PRECISION, CALL_SLOT, ENTRY, REF, REFS
 from tenon.runtime.call.native_arguments import same, take_apart
@@ -67,6 +68,30 @@ _leaves = {
 }
 
 
+@code.function(
+    REF,
+    entry=pointer(ENTRY),
+    objects=REFS,
+    data=pointer(PTR),
+    registers=REFS,
+    arrays=REFS,
+    status=pointer(I32),
+)
+def results_on_device(
+    entry: Value, objects: Value, data: Value, registers: Value, arrays: Value, status: Value
+) -> Operand:
+    """As `results_of`, on a GPU."""
+    with code.if_(~allocate_on_device(entry, objects, arrays)):
+        python.PyErr_Clear()
+        code.return_(None)
+    status.store(1)
+    with code.if_(~launch_on_device(entry, data, objects, arrays)):
+        release(arrays, 0, entry.result_count)
+        code.return_(None)
+    give_away_on_device(entry, objects)
+    return put_together(entry, arrays, registers)
+
+
 @code.function(REF, entry=pointer(ENTRY), **_leaves, arena=PTR, status=pointer(I32))
 def results_of(
     entry: Value,
@@ -83,6 +108,8 @@ def results_of(
     results: the general way has an error for that which names the program."""
     arrays = code.array(REF, entry.result_count)
     result = code.local(REF, None)
+    with code.if_(entry.launch.is_not_null):
+        code.return_(results_on_device(entry, objects, data, registers, arrays, status))
     is_allocated = allocate(entry, objects, slots, arrays)
     with code.if_(~is_allocated):
         python.PyErr_Clear()
@@ -154,7 +181,7 @@ def call_by_entry(entry: Value, arguments: Value, total: Value, status: Value) -
     is_fit = take_apart(
         entry, registers, end.address, copies.address, slots, objects, data, ends, numbers, given, state.address
     )
-    with code.if_(is_fit), code.if_(alone(entry, data, ends)), code.if_(decide(entry, given, state.address)):
+    with code.if_(is_fit), code.if_(alone(entry, objects, data, ends)), code.if_(decide(entry, given, state.address)):
         result.set(launch(entry, objects, data, registers, slots, given, state.address, status))
     release(registers, total, end)
     release(registers, entry.registers, copies)

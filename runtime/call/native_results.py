@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tenon.runtime.call.devices.native_arrays import are_pooled, is_its_own
 from tenon.runtime.call.entry_code import code, python, release
 from tenon.runtime.call.layout import ENTRY, MAKE, REF, REFS, RESULT, SET_ITEM, SET_KEY, Build
 from tenon.runtime.call.native_donation import same_memory
@@ -19,14 +20,19 @@ def overlaps(start: Value, stop: Value, starts: Value, ends: Value, count: Value
     return found
 
 
-@code.function(I1, entry=pointer(ENTRY), data=pointer(U64), ends=pointer(U64))
-def alone(entry: Value, data: Value, ends: Value) -> Operand:
+@code.function(I1, entry=pointer(ENTRY), objects=REFS, data=pointer(U64), ends=pointer(U64))
+def alone(entry: Value, objects: Value, data: Value, ends: Value) -> Operand:
     """Whether memory that is to be written is nobody else's: of no other leaf, and not held from call to call."""
     code.return_if(entry.takes_over == 0, True)
     results, held, held_ends = entry.results, entry.held, entry.held_ends
+    is_pooled = are_pooled(entry, objects)
     with code.each(entry.result_count) as i:
-        leaf = results[i].leaf
+        leaf, is_compared = results[i].leaf, code.local(I1, False)
         with code.if_(leaf >= 0):
+            is_compared.set(True)
+            with code.if_(is_pooled):
+                is_compared.set(~is_its_own(objects[leaf]))
+        with code.if_(is_compared):
             start, stop = data[leaf], ends[leaf]
             among_leaves = overlaps(start, stop, data, ends, entry.leaf_count)
             among_held = overlaps(start, stop, held, held_ends, entry.input_count)

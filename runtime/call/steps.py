@@ -130,11 +130,11 @@ class Arguments:
         """Compare and take apart the tree in a register, whose leaves are numbered on."""
         kind = type(value)
         if structure.kind is None:
-            self._leaf(register, value)
+            self.leaf(register, value)
             return
         match layout(kind):
             case "constant":
-                self._constant(register, value)
+                self.constant(register, value)
             case "tuple" | "list" as operation:
                 items = list(zip(value, structure.children, strict=True))
                 self._open(Step[operation], register, kind, len(value), 0, items)
@@ -150,7 +150,8 @@ class Arguments:
             case _:
                 raise IndescribableError
 
-    def _step(self, kind: str, operation: Step, register: int, **words: int | Place) -> None:
+    def step(self, kind: str, operation: Step, register: int, **words: int | Place) -> None:
+        """Append a step of this kind."""
         self._append(STEP.words_of(kind, {"operation": int(operation), "register": register, **words}))
 
     def _append(self, words: list[int | Place]) -> None:
@@ -175,32 +176,33 @@ class Arguments:
     ) -> None:
         first = self.registers
         self.registers += count
-        self._step("node", operation, register, first=first, count=count, keys=keys, type=self.words.keep(kind))
+        self.step("node", operation, register, first=first, count=count, keys=keys, type=self.words.keep(kind))
         for inner, (value, structure) in enumerate(items, first):
             if structure is None:
-                self._constant(inner, value)
+                self.constant(inner, value)
             else:
                 self.open(inner, value, structure)
 
-    def _leaf(self, register: int, leaf: Any) -> None:
+    def leaf(self, register: int, leaf: Any) -> None:
+        """Expect one like a leaf."""
         kind = type(leaf)
         if kind is Static:
-            self._constant(register, leaf.value)
+            self.constant(register, leaf.value)
         elif kind is np.ndarray:
             self.array(register, leaf.dtype, leaf.shape)
         elif kind in self._numbers and self.leaves not in self._written:
-            self._step("number", self._numbers[kind], register, leaf=self.leaves)
+            self.step("number", self._numbers[kind], register, leaf=self.leaves)
             self.leaves += 1
         elif kind in _SCALARS and self.leaves not in self._written:
             size = leaf.dtype.itemsize
-            self._step("scalar", Step.scalar, register, leaf=self.leaves, type=self.words.keep(kind), bytes=size)
+            self.step("scalar", Step.scalar, register, leaf=self.leaves, type=self.words.keep(kind), bytes=size)
             self.leaves += 1
         elif (inside := array_inside(leaf)) is not None and self.leaves not in self._written:
             self.array(register, inside.dtype, inside.shape, kind)
         elif is_array(leaf):
             raise IndescribableError
         else:
-            self._constant(register, leaf)
+            self.constant(register, leaf)
 
     def array(self, register: int, dtype: np.dtype[Any], shape: tuple[int, ...], inside: type | None = None) -> None:
         """Expect an array, the next leaf, or an object of a class that has it inside."""
@@ -210,7 +212,7 @@ class Arguments:
         place = self._orders.get(self.leaves)
         wanted = self._wanted[self.leaves] if self._wanted else _ANY if inside is None else Leaf(inside)
         sizes = shape if self._shapes is None or place is not None else self._shapes[self.leaves]
-        self._step(
+        self.step(
             "array",
             Step.array,
             register,
@@ -230,14 +232,15 @@ class Arguments:
         )
         self.leaves += 1
 
-    def _constant(self, register: int, value: Any) -> None:
+    def constant(self, register: int, value: Any) -> None:
+        """Expect a value that is static."""
         kind = type(value)
         if kind is tuple or kind is list:
             self._open(Step[kind.__name__], register, kind, len(value), 0, [(inner, None) for inner in value])
         elif kind is dict:
             self._keyed(Step.dict, register, kind, {}, value)
         elif is_unchanging(value):
-            self._step("same", Step.same, register, object=self.words.keep(value))
+            self.step("same", Step.same, register, object=self.words.keep(value))
         else:
             raise IndescribableError
 

@@ -8,20 +8,23 @@ memory that arguments share), get `OTHER`.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.bounded_cache import BoundedCache
-from tenon.dialects.support.donation import GIVEN
+from tenon.dialects.support.donation import GIVEN, is_given
 from tenon.dialects.support.user_place import user_place
 from tenon.passes.machine import GPU
 from tenon.runtime.arguments.arguments import Static
 from tenon.runtime.arguments.tree import Structure, is_named_tuple, layout
 from tenon.runtime.call.donation import Donated
+from tenon.runtime.call.entry import Entry, NativeCalls
 from tenon.runtime.call.steps import is_unchanging
 from tenon.runtime.epoch import EPOCH
 
@@ -39,12 +42,14 @@ DeviceCall = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
 
 
 class DeviceCalls:
-    """The code for calls of one function, that of the last kind first. May be used from several threads."""
+    """What serves calls of one function: entries for native code, and code, that of the last kind first. May be used
+    from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, function: NativeCalls) -> None:
+        self._function = weakref.ref(function)
         self._codes: tuple[_Code, ...] = ()
-        self._met = BoundedCache["_Code | bool"](_KNOWN)
-        """Kinds of calls: their code, or whether there can be some."""
+        self._met = BoundedCache["_Code | Entry | bool"](_KNOWN)
+        """Kinds of calls: what serves them, or whether anything can."""
 
     def __bool__(self) -> bool:
         return bool(self._codes)
@@ -58,20 +63,24 @@ class DeviceCalls:
                     return made
         return OTHER
 
-    def learn(self, kind: Any, make: Callable[[], DeviceCall], epoch: int) -> None:
-        """Have calls of this kind, one of which the general way served in this epoch, go by code that is made at the
-        second one; `make` raises `OtherwiseError` if there is none."""
+    def learn(self, kind: Any, make: Callable[[], DeviceCall | Entry], epoch: int) -> None:
+        """Have calls of this kind, one of which the general way served in this epoch, go by what is made at the second
+        one; `make` raises `OtherwiseError` if there is nothing."""
         code = self._met.get(kind)
         if code is None:
             self._met[kind] = True
             return
         if code is True:
             try:
-                code = _Code(make())
+                made = make()
+                code = made if isinstance(made, Entry) else _Code(made)
             except OtherwiseError:
                 code = False
             self._met[kind] = code
-        if isinstance(code, _Code):
+        if isinstance(code, Entry):
+            if (function := self._function()) is not None:
+                function.serve(kind, code, epoch)
+        elif isinstance(code, _Code):
             code.epoch = epoch
             self._codes = (code, *[other for other in self._codes if other is not code])[:_ACTIVE]
 
@@ -137,6 +146,7 @@ class _Writer:
             "__name__": __name__,  # so that its frames are known as ours
             "OTHER": OTHER,
             "GIVEN": GIVEN,
+            "is_given": is_given,
             "Array": cupy.ndarray,
             "allocate": cupy.cuda.alloc,
             "device": cupy.cuda.runtime.getDevice,
@@ -253,7 +263,7 @@ class _Writer:
             if not hasattr(value.data, "device_id"):
                 raise OtherwiseError("memory does not say on which device it is")
             self._require(f"{name}_memory.device_id == ordinal")
-        self._require(f"{name}_address % {GPU.access} == 0 and not (GIVEN and id({name}) in GIVEN)")
+        self._require(f"{name}_address % {GPU.access} == 0 and not (GIVEN and is_given({name}))")
         self.addresses.append(f"{name}_address")
         self._arrays.append(name)
         self._pools.add(type(getattr(value.data, "mem", None)))
@@ -315,7 +325,8 @@ class _Writer:
     def run(
         self, program: CudaProgram, addresses: Sequence[str], donors: Sequence[int], donated: Donated | None
     ) -> None:
-        launch = f"{self.constant(program.launch)}(({''.join(a + ', ' for a in addresses)}))"
+        pack = self.constant(Struct(f"={len(addresses)}Q").pack)
+        launch = f"{self.constant(program.launch)}({pack}({', '.join(addresses)}))"
         positions = tuple([donor for donor in donors if donor >= 0])
         if donated is None or not positions:
             self._last = [launch]

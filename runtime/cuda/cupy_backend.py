@@ -17,7 +17,7 @@ from tenon.lowering.cuda.bulk_copies import TensorMap
 from tenon.lowering.steps.library import Multiplication
 from tenon.runtime.cuda.cublas import Scratch
 from tenon.runtime.cuda.device_cuda import cupy_module
-from tenon.runtime.cuda.launches import Launches, current_context, word
+from tenon.runtime.cuda.launches import Launches, current_context, packed, word
 from tenon.runtime.cuda.recording import Launch, Multiply
 from tenon.runtime.knobs import knobs
 
@@ -111,7 +111,7 @@ class CupyBackend:
         count = len(arguments)
         event = Launch(kernel, grid, block, tuple(arguments), tuple(range(count)), dynamic_shared)
         known = self._by_itself((get_ident(), kernel, grid, block, dynamic_shared), event)
-        known.run([word(value) for value in arguments], self.cupy.cuda.get_current_stream())
+        known.run(packed([word(value) for value in arguments]), self.cupy.cuda.get_current_stream())
 
     def multiply(self, kernel: str, product: Multiplication, addresses: Sequence[int]) -> None:
         stream, key = self.stream()
@@ -121,7 +121,7 @@ class CupyBackend:
             self._captured.append(scratch)
         else:
             self._scratch[key] = scratch
-        self._by_itself((get_ident(), kernel), Multiply(kernel, product)).run(addresses, stream, scratch)
+        self._by_itself((get_ident(), kernel), Multiply(kernel, product)).run(packed(addresses), stream, scratch)
 
     def _by_itself(self, key: Hashable, event: Launch | Multiply) -> Launches:
         """A list of one event."""

@@ -89,14 +89,15 @@ class Launches:
         }
         start = words.add(LIST.words(described))
         memory, address = words.finished()
-        self._memory, self._kept = memory.data, words.kept
-        self._list, self._given = address + 8 * start.index, 8 * (addresses.index + 1)
-        self._pack, self._launch = struct.Struct(f"={given}Q").pack_into, _native()[1]
+        self._memory, self._kept = memory.data.cast("B"), words.kept
+        first = 8 * (addresses.index + 1)
+        self._list, self._given = address + 8 * start.index, slice(first, first + 8 * given)
+        self._launch = _native()[1]
 
-    def run(self, addresses: Sequence[int], stream: Any, scratch: cublas.Scratch | None = None) -> None:
-        """Give all events to a stream, for buffers at these addresses; products work in memory that nothing else uses
-        meanwhile. Raises `LaunchError`, and what copies do."""
-        self._pack(self._memory, self._given, *addresses)
+    def run(self, addresses: bytes, stream: Any, scratch: cublas.Scratch | None = None) -> None:
+        """Give all events to a stream, for buffers at these addresses (`packed`); products work in memory that nothing
+        else uses meanwhile. Raises `LaunchError`, and what copies do."""
+        self._memory[self._given] = addresses
         if scratch is None:
             self._run(stream, None)
         else:
@@ -182,6 +183,11 @@ def _map(words: Words, described: TensorMap, argument: Place, memory: int) -> li
             "steps": numbers([1] * rank),
         }
     )
+
+
+def packed(addresses: Sequence[int]) -> bytes:
+    """Addresses as they lie in memory."""
+    return struct.pack(f"={len(addresses)}Q", *addresses)
 
 
 def word(value: np.generic) -> int:

@@ -23,7 +23,7 @@ from tenon.runtime.cuda.cupy_backend import CupyBackend, is_capturing
 from tenon.runtime.cuda.device import DeviceBuffer, LaunchError
 from tenon.runtime.cuda.host_calls import is_call
 from tenon.runtime.cuda.host_program import HostProgram
-from tenon.runtime.cuda.launches import Launches
+from tenon.runtime.cuda.launches import Launches, packed
 from tenon.runtime.cuda.recording import Recording, record
 from tenon.runtime.cuda.workspaces import Replay, Workspace, Workspaces
 from tenon.runtime.knobs import knobs
@@ -75,12 +75,12 @@ class CudaProgram:
     def run(self, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]) -> None:
         """Give all work to the current stream. Raises `LaunchError` and `MemoryError`."""
         if self.is_recorded:
-            self.launch(tuple([buffer.address for buffer in (*inputs, *outputs)]))
+            self.launch(packed([buffer.address for buffer in (*inputs, *outputs)]))
         else:
             self._in_workspace(self._step_by_step, inputs, outputs)
 
-    def launch(self, addresses: tuple[int, ...]) -> None:
-        """As `run`, of a program that was recorded, on inputs and outputs at these addresses."""
+    def launch(self, addresses: bytes) -> None:
+        """As `run`, of a program that was recorded, on inputs and outputs at these addresses (`packed`)."""
         self._in_workspace(self._replay, addresses)
 
     def _in_workspace(self, work: Callable[..., None], *given: Any) -> None:
@@ -146,7 +146,7 @@ class CudaProgram:
     ) -> None:
         self.program(inputs, outputs, DeviceBuffer(workspace.addresses[0], *self.program.arena, workspace.owner))
 
-    def _replay(self, workspace: Workspace, stream: Any, is_captured: bool, addresses: tuple[int, ...]) -> None:
+    def _replay(self, workspace: Workspace, stream: Any, is_captured: bool, addresses: bytes) -> None:
         launches = workspace.launches
         assert launches is not None
         if self.graphs and not is_captured and not self.backend.waits:
@@ -159,9 +159,7 @@ class CudaProgram:
                 return
         launches.run(addresses, stream, workspace.scratch)
 
-    def _capture(
-        self, replay: Replay, launches: Launches, addresses: tuple[int, ...], scratch: cublas.Scratch | None
-    ) -> None:
+    def _capture(self, replay: Replay, launches: Launches, addresses: bytes, scratch: cublas.Scratch | None) -> None:
         """Make a graph of launches that have all run before."""
         try:
             replay.graph = self.backend.capture(lambda stream: launches.run(addresses, stream, scratch))

@@ -44,9 +44,9 @@ class Workspace:
     """Memory in which cuBLAS works."""
     stream: Any = None
     """Held, so that no other stream has its name while this is kept for it."""
-    replays: OrderedDict[tuple[int, ...], Replay] = field(default_factory=OrderedDict[tuple[int, ...], Replay])
+    replays: OrderedDict[bytes, Replay] = field(default_factory=OrderedDict[bytes, Replay])
 
-    def replay(self, addresses: tuple[int, ...]) -> Replay:
+    def replay(self, addresses: bytes) -> Replay:
         """What is known of these addresses of arguments and results."""
         known = self.replays.get(addresses)
         if known is None:

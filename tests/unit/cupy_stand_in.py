@@ -17,9 +17,11 @@ import time
 import types
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any, ClassVar
 
+import cupy_layout
 import numpy as np
 from cuda_shim import PLAIN_FLAGS, GuardedMemory, ShimBackend, ShimError, build
 from driver_stand_in import CUDADriverError, Function, RawKernel
@@ -209,8 +211,17 @@ class PooledMemory:
         self.machine.free[self.key].append(self.guarded)
 
 
-class MemoryPointer:
+class UnownedMemory:
+    """Memory of somebody else's."""
+
+    def __init__(self, ptr: int, size: int, owner: Any, device_id: int = -1) -> None:
+        self.ptr, self.size, self.owner, self.device_id = ptr, size, owner, device_id
+
+
+class MemoryPointer(cupy_layout.Pointer):
     """A place in memory."""
+
+    __slots__ = ()
 
     def __init__(self, mem: Any, offset: int) -> None:
         self.mem, self.ptr, self.device_id = mem, mem.ptr + offset, mem.device_id
@@ -238,21 +249,45 @@ class Device:
         self.machine.local.device = self.before
 
 
-class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # as CuPy has it
+class ndarray(np.lib.mixins.NDArrayOperatorsMixin, cupy_layout.Array):  # as CuPy has it
     """An array on a device. Has no `__dict__`, as CuPy's."""
 
-    __slots__ = ("__weakref__", "base", "data", "dtype", "shape", "strides")
+    __slots__ = ()
     machine: ClassVar[Machine]
 
     def __init__(self, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None) -> None:
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)
         if self.dtype.name.startswith(("float4", "float8")) or self.dtype.name in ("int4", "uint4"):
             raise ValueError(f"Unsupported dtype {self.dtype}")
-        row_major = np.lib.stride_tricks.as_strided(np.zeros((), self.dtype), self.shape).copy().strides
-        size = int(np.prod(self.shape)) * self.dtype.itemsize
-        self.strides = tuple(row_major if strides is None else strides)
+        size = prod(self.shape) * self.dtype.itemsize
+        self.strides = _row_major(self.shape, self.dtype.itemsize) if strides is None else tuple(strides)
         self.data = alloc(self.machine, size) if memptr is None else memptr
         self.base = None
+        self._note_layout()
+
+    def __del__(self) -> None:
+        for name in ("shape", "strides"):
+            cupy_layout.set_numbers(self, name, ())
+
+    def _note_layout(self) -> None:
+        flags = self.on_host().flags if self.size else self.on_host().copy().flags
+        self._size, self._c_flag, self._f_flag = self.size, flags.c_contiguous, flags.f_contiguous
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return cupy_layout.numbers(self, "shape")
+
+    @shape.setter
+    def shape(self, shape: tuple[int, ...]) -> None:
+        cupy_layout.set_numbers(self, "shape", shape)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return cupy_layout.numbers(self, "strides")
+
+    @strides.setter
+    def strides(self, strides: tuple[int, ...]) -> None:
+        cupy_layout.set_numbers(self, "strides", strides)
 
     ndim = property(lambda self: len(self.shape))
     size = property(lambda self: int(np.prod(self.shape)))
@@ -262,7 +297,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # as CuPy has it
 
     @property
     def flags(self) -> Any:
-        return types.SimpleNamespace(c_contiguous=self.on_host().flags.c_contiguous)
+        return types.SimpleNamespace(c_contiguous=bool(self._c_flag), f_contiguous=bool(self._f_flag))
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -379,6 +414,10 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # as CuPy has it
         return self._part(self.on_host().T)
 
 
+def _row_major(shape: tuple[int, ...], item_size: int) -> tuple[int, ...]:
+    return tuple([item_size * prod(shape[place + 1 :]) for place in range(len(shape))])
+
+
 def _restored(host: np.ndarray[Any, Any]) -> Any:
     return sys.modules["cupy"].asarray(host)
 
@@ -469,6 +508,9 @@ def stand_in(machine: Machine) -> Any:
         Event=Event,
         get_elapsed_time=elapsed,
         alloc=lambda size: alloc(machine, size),
+        MemoryPointer=MemoryPointer,
+        UnownedMemory=UnownedMemory,
+        memory=types.SimpleNamespace(PooledMemory=PooledMemory),
     )
     module: Any = types.ModuleType("cupy")
     ndarray.machine = Device.machine = Event.machine = machine

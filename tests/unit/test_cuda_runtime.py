@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import types
+import weakref
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,9 +19,11 @@ import pytest
 from cuda_shim import COMPILER
 
 import tenon
+from tenon.dialects.support import donation
 from tenon.dialects.support.bounded_cache import BoundedCache
-from tenon.runtime import executables, lower
-from tenon.runtime.cuda import launches, nvrtc
+from tenon.runtime import executable_cuda, executables, lower
+from tenon.runtime.call.devices.arrays import takes_arrays
+from tenon.runtime.cuda import calls, launches, nvrtc
 from tenon.runtime.cuda.cupy_backend import PER_THREAD
 from tenon.runtime.cuda.device import ArgumentError, LaunchError
 from tenon.runtime.executable_cuda import CudaExecutable
@@ -679,7 +683,7 @@ def test_cupy_has_what_the_stand_in_has() -> None:
         assert not {name for name in names(one) - own if not hasattr(other, name)}
     assert not {name for name in names(cupy_stand_in.Stream) - own if not hasattr(cupy.cuda.Stream, name)}
     assert issubclass(cupy.cuda.memory.OutOfMemoryError, MemoryError)
-    assert cupy.ndarray.__weakrefoffset__ > 0
+    assert takes_arrays(cupy)
     assert hasattr(cupy.cuda.function.Function, "ptr")
     assert (cupy.cuda.Stream.null.ptr, cupy.cuda.Stream.ptds.ptr) == (0, PER_THREAD)
 
@@ -740,8 +744,30 @@ def nested(tree: dict[str, Any], pair: Pair, mode: str, *, extra: Any = None) ->
     return {"sum": total, "rest": [Pair(pair.right, (total,)), None] if extra is None else [extra + total]}
 
 
+@pytest.fixture(params=["native", "python"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How calls like one before go: where arrays of CuPy lie otherwise, by code of Python."""
+    if request.param == "python":
+        monkeypatch.setattr(executable_cuda, "takes_arrays", lambda _: False)
+    return request.param
+
+
+@pytest.fixture
+def go_native(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Have calls fail from now on that are not native."""
+
+    def fail(*_: Any) -> Any:
+        pytest.fail("a call goes through Python")
+
+    def begin() -> None:
+        monkeypatch.setattr(CudaExecutable, "run", fail)
+        monkeypatch.setattr(calls.DeviceCalls, "run", fail)
+
+    return begin
+
+
 def test_calls_like_one_before_go_by_code_of_their_own(
-    machine: cupy_stand_in.Machine, monkeypatch: pytest.MonkeyPatch
+    machine: cupy_stand_in.Machine, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     x, y, z = [floats(4, 5, seed=seed) for seed in range(3)]
     function = tenon.jit(nested, static=("mode",), device="cuda")
@@ -760,6 +786,8 @@ def test_calls_like_one_before_go_by_code_of_their_own(
         check(call())
     with monkeypatch.context() as patch:
         patch.setattr(CudaExecutable, "run", lambda *_: pytest.fail("the general way"))
+        if way == "native":
+            patch.setattr(calls.DeviceCalls, "run", lambda *_: pytest.fail("code of Python"))
         for _ in range(3):
             check(call())
     for _ in range(3):  # each is of another kind
@@ -788,7 +816,7 @@ def test_calls_by_code_see_what_the_function_reads(machine: cupy_stand_in.Machin
 
 
 def test_steps_of_a_module_that_is_donated_go_by_code(
-    machine: cupy_stand_in.Machine, monkeypatch: pytest.MonkeyPatch
+    machine: cupy_stand_in.Machine, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     optimizer, x = tenon.optim.SGD(lr=0.1, momentum=0.9), floats(5, 3)
 
@@ -803,6 +831,8 @@ def test_steps_of_a_module_that_is_donated_go_by_code(
     for number in range(5):
         if number == 3:
             monkeypatch.setattr(CudaExecutable, "run", lambda *_: pytest.fail("the general way"))
+            if way == "native":
+                monkeypatch.setattr(calls.DeviceCalls, "run", lambda *_: pytest.fail("code of Python"))
         before, allocated = model, len(machine.allocations)
         model, state = step(model, state, given)
         expected, expected_state = train(expected, expected_state, x)
@@ -816,7 +846,7 @@ def test_steps_of_a_module_that_is_donated_go_by_code(
         step(before, state, given)
 
 
-def test_donated_arrays_that_share_memory_go_the_general_way(machine: cupy_stand_in.Machine) -> None:
+def test_donated_arrays_that_share_memory_go_the_general_way(machine: cupy_stand_in.Machine, way: str) -> None:
     function = tenon.jit(lambda x, y: (x + 1, y.sum()), device="cuda", donate="x")
     x = floats(8)
     for number in range(5):
@@ -848,3 +878,85 @@ def test_frozen_numbers_keep_their_rank(machine: cupy_stand_in.Machine) -> None:
     x = floats(4)
     for _ in range(3):
         np.testing.assert_allclose(frozen(on_gpu(x)).get(), 3 * x)
+
+
+def test_native_calls_are_those_of_arrays_like_before(
+    machine: cupy_stand_in.Machine, go_native: Callable[[], None]
+) -> None:
+    """Others are told apart, whatever was done to an array or where it is, and served the general way."""
+    cuda = sys.modules["cupy"].cuda
+    function = tenon.jit(lambda x: tenon.sum(x * 2, axis=0), device="cuda")
+    x = floats(4, 6)
+    given, watched = on_gpu(x), on_gpu(x + 1)
+    reference = weakref.ref(watched)
+    # as of an array that was given away, and is gone, in whose place this one is
+    donation.GIVEN[id(watched)] = weakref.ref(on_gpu(x)), donation.Donation()
+
+    def check(array: Any, values: Array) -> Any:
+        result = function(array)
+        np.testing.assert_allclose(result.get(), 2 * values.sum(0), rtol=1e-6)
+        assert result.dtype == values.dtype
+        return result
+
+    for _ in range(3):
+        check(given, x)
+    given.shape = (6, 4)  # in place, the same memory
+    check(given, x.reshape(6, 4))
+    given.shape = (4, 6)
+    check(on_gpu(floats(8, 6))[::2], floats(8, 6)[::2])
+    check(on_gpu(x.astype(np.float64)), x.astype(np.float64))
+    with cuda.Device(1):
+        there = on_gpu(x + 2)
+    assert check(there, x + 2).device.id == 1
+    with cuda.Stream(non_blocking=True) as stream:
+        stream.submit(lambda: None)
+        ordered = on_gpu(x + 3)
+        check(ordered, x + 3)
+    machine.limit = 16
+    with pytest.raises(MemoryError, match=r"result 0, float32\[6\]: Out of memory allocating 24 bytes"):
+        function(given)
+    machine.limit = None
+    go_native()
+    check(given, x)
+    assert reference() is watched
+    check(watched, x + 1)  # with a weak reference, but not given away
+
+
+def test_native_calls_in_threads(machine: cupy_stand_in.Machine, go_native: Callable[[], None]) -> None:
+    """Each on a state of its own, which is donated at each step; arrays that are gone leave no trace."""
+    step = tenon.jit(lambda state, x: {name: value + x for name, value in state.items()}, device="cuda", donate="state")
+    count, steps = 3, 50
+    for _ in range(3):
+        step({"a": on_gpu(floats(8)), "b": on_gpu(floats(8))}, on_gpu(floats(8)))
+    go_native()
+    results: dict[int, Any] = {}
+
+    def work(number: int) -> None:
+        with sys.modules["cupy"].cuda.Stream(non_blocking=True):
+            state, x = {"a": on_gpu(floats(8)), "b": on_gpu(floats(8) + 1)}, on_gpu(np.full(8, number, np.float32))
+            for _ in range(steps):
+                state = step(state, x)
+            results[number] = {name: value.get() for name, value in state.items()}
+
+    threads = [Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(count):
+        np.testing.assert_allclose(results[number]["a"], floats(8) + steps * number, rtol=1e-4)
+        np.testing.assert_allclose(results[number]["b"], floats(8) + 1 + steps * number, rtol=1e-4)
+    donation._MOST[0] = 0
+    donation.forget_dead()
+    assert not any(reference() is None for reference, _ in donation.GIVEN.values())
+
+
+def test_arrays_that_lie_otherwise_are_not_taken(machine: cupy_stand_in.Machine) -> None:
+    cupy: Any = types.SimpleNamespace(**vars(sys.modules["cupy"]))
+    assert takes_arrays(cupy)
+    kind = cupy.ndarray
+    cupy.ndarray = type("ndarray", (kind,), {"machine": machine, "__slots__": ("more",)})
+    assert not takes_arrays(types.SimpleNamespace(**vars(cupy)))
+    flags = types.SimpleNamespace(c_contiguous=False, f_contiguous=False)
+    cupy.ndarray = type("ndarray", (kind,), {"machine": machine, "__slots__": (), "flags": flags})
+    assert not takes_arrays(types.SimpleNamespace(**vars(cupy)))
