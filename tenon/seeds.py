@@ -13,6 +13,7 @@ from tenon.dialects.definition.value import ops
 from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.plain_arrays import on_host
 from tenon.dialects.support.states import check_state
+from tenon.runtime.tracing.watch import note_once
 
 Seed = int | np.random.Generator | None
 
@@ -48,6 +49,7 @@ class _Seeds:
         self.start(None)
 
     def start(self, seed: int | None, spawned: int = 0, counted: int = 0) -> None:
+        note_once()
         with self._lock:
             self._sequence = np.random.SeedSequence(seed, n_children_spawned=spawned)
             COUNTED_STREAM.start(self._sequence.entropy, counted)
@@ -69,6 +71,7 @@ class _Seeds:
         self.start(int(state["entropy"]), int(state["spawned"]), int(state.get("counted", 0)))
 
     def next(self) -> np.random.SeedSequence:
+        note_once()
         with self._lock:
             return self._sequence.spawn(1)[0]
 
@@ -183,6 +186,7 @@ T = TypeVar("T")
 
 def drawn_once(draw: Callable[[], T]) -> T:
     """What `draw` gives for a call that is traced, or what it gave where that was traced before."""
+    note_once()
     found = draw() if _NOTED.again is None else next(_NOTED.again)
     if _NOTED.draws is not None:
         _NOTED.draws.append(found)

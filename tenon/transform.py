@@ -20,7 +20,7 @@ from tenon.passes.transform.differentiate import gradients
 from tenon.runtime.arguments.arguments import Parameters, face_of, is_array, traced_face_of
 from tenon.runtime.arguments.tree import Structure, describe, flatten, paths, unflatten
 from tenon.runtime.cuda.arrays import as_data
-from tenon.runtime.retrace import TracedCall, TracedFunction
+from tenon.runtime.retrace import TracedFunction, traced_call
 from tenon.runtime.tracing.trace import traced
 from tenon.runtime.tracing.watch import watch
 from tenon.seeds import Draws
@@ -110,10 +110,8 @@ def _positions(argnums: int | Sequence[int], count: int, what: str) -> tuple[int
 
 
 def at_once(transformed: Callable[..., Any]) -> Callable[..., Any]:
-    """Trace, compile and run `transformed` at each call outside of a trace.
-
-    What it reads besides its arguments is read anew, so nothing of a former call is left but the compiled code, which
-    is found by its IR.
+    """Trace, compile and run `transformed` at each call outside of a trace, unless nothing that it reads is another
+    than at a call like it (see `runtime/retrace.py`).
     """
     traced_function = TracedFunction(transformed)
 
@@ -217,7 +215,7 @@ def vjp(function: Callable[..., Any], *primals: Any, cotangent: Any = None) -> A
             "vjp(f, *primals, cotangent=...), which is recorded, or detach() what f is given and reads"
         )
     with draws.again():
-        backward = TracedCall(Parameters(lambda *given: both(*given)[1]), (value, *primals), {}, holds=True)
+        backward = traced_call(Parameters(lambda *given: both(*given)[1]), (value, *primals), {}, holds=True)
 
     def pull_back(cotangent: Any) -> tuple[Any, ...]:
         _check_floats(cotangent, value, "vjp: cotangent")
@@ -285,8 +283,10 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
         if not isinstance(given, tuple | list):
             raise TypeError(f"jvp: {name} is a {type(given).__name__} where a tuple of an array per argument is needed")
 
+    is_one = len(primals) == 1
+
     def named(number: int) -> str:
-        return "jvp: tangent" if len(primals) == 1 else f"jvp: tangent {number}"
+        return "jvp: tangent" if is_one else f"jvp: tangent {number}"
 
     def transformed(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         result, groups = _linearized(function, primals, range(len(primals)), "jvp")

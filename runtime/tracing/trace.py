@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from xdsl.dialects import func
@@ -26,7 +27,7 @@ from tenon.dialects.families import ScatterOp
 from tenon.dialects.ops.control.debug import check_gradients_if
 from tenon.dialects.support.frozen_arguments import freeze
 from tenon.dialects.support.location import at_line, line_location
-from tenon.dialects.support.plain_arrays import copied, is_on_gpu, on_gpu_viewed
+from tenon.dialects.support.plain_arrays import copied, elements_of, is_on_gpu, on_gpu_viewed
 from tenon.dialects.support.user_traceback import (
     show_all_frames_if,
     show_user_frames_at_the_end,
@@ -77,6 +78,8 @@ class Captures:
         # with the arrays themselves, so that no other one gets their identity
         self._known: dict[int, list[tuple[Any, np.ndarray[Any, Any], Value]]] = {}
         self._held: dict[SSAValue, np.ndarray[Any, Any]] = {}
+        self.holders: dict[int, Any] = {}
+        """The tensors whose elements inputs are, by the numbers of these."""
 
     def begin(self, block: Block) -> None:
         """Make arguments of `block` of what is captured from now on."""
@@ -96,6 +99,44 @@ class Captures:
         self._held[value.ssa] = held
         return value
 
+    def is_of(self, array: Any, holder: Any) -> None:
+        """Note the tensor that has an array which was met."""
+        held = self._known[id(array)][-1][1] if self._known.get(id(array)) else None
+        found = next((number for number, known in enumerate(self.arrays) if known is held), None)
+        if found is not None:
+            self.holders[found] = holder
+
+    @property
+    def foreign(self) -> list[tuple[Any, Any]]:
+        """Arrays that may be others', with their elements as they were, but for those of tensors. Those of which nobody
+        else has a reference, now that the trace is over, were the function's own."""
+        own = {id(self.arrays[number]) for number in self.holders}
+        return [
+            (array, held)
+            for same in self._known.values()
+            for array, held, _ in same
+            if id(held) not in own and (array.base is not None or sys.getrefcount(array) > _ALONE)
+        ]
+
+    def kept(self) -> Self:
+        """What other calls of the program need, without what is in tensors."""
+        made = copy(self)
+        made._known, made._held = {}, {}
+        made.arrays = [array if number not in self.holders else _ABSENT for number, array in enumerate(self.arrays)]
+        return made
+
+    def again(self) -> Self:
+        """The inputs of another call, with what tensors hold by then."""
+        made = copy(self)
+        made.arrays = [*self.arrays]
+        for number, holder in self.holders.items():
+            made.arrays[number] = self.given_again(holder)
+        return made
+
+    def given_again(self, holder: Any) -> Any:
+        """What is in a tensor now, as an input."""
+        return np.array(elements_of(holder), order="C")
+
     def array_of(self, value: SSAValue) -> np.ndarray[Any, Any] | None:
         """The array that the input `value` stands for; `None` for what is no such input."""
         return self._held.get(value)
@@ -105,6 +146,11 @@ class Captures:
         assert self._block is not None
         self.arrays.append(held)
         return Value(self._block.insert_arg(array_type(held), len(self._block.args)))
+
+
+_ABSENT = np.empty(0)
+# as the list of those that are known, the loop over these and `getrefcount` have it
+_ALONE = 3
 
 
 class TracingPoint(InsertionPoint):
@@ -136,6 +182,14 @@ def captured_array(value: SSAValue) -> np.ndarray[Any, Any] | None:
     return None if captures is None else captures.array_of(value)
 
 
+def note_holder(array: Any, holder: Any) -> None:
+    """Note the tensor that has an array which the function that is traced takes from around it."""
+    point = insertion_point()
+    captures = point.captures if isinstance(point, TracingPoint) else None
+    if captures is not None:
+        captures.is_of(array, holder)
+
+
 def tracing_inside(block: Block) -> TracingPoint:
     """The end of `block`, which becomes a region of what is being traced, or is batched into it."""
     point = insertion_point()
@@ -156,6 +210,8 @@ class Trace:
 
     module: ModuleOp
     result: Structure
+    is_for_once: bool = False
+    """Whether it holds for one call alone, even if the next one finds all as it was."""
 
 
 def trace(
@@ -202,6 +258,7 @@ def trace(
     forget_exact(main)
     for lost in dict.fromkeys(watch.reports()):
         warnings.warn(lost, stacklevel=user_stacklevel())
+        watch.is_for_once = True  # so that each call says so
     if knobs.check_results:
         check_results(block, infinities=knobs.check_results == "nan")
     main.update_function_type()
@@ -214,7 +271,7 @@ def trace(
     if any(donated):
         data = [d for d, type_ in zip(donated, types, strict=True) if type_ is not None]
         main.attributes["donations"] = DenseArrayBase.from_list(i64, _donations(main, inputs, data))
-    return Trace(module, result)
+    return Trace(module, result, watch.is_for_once)
 
 
 def _stored(type_: AnyTensor | None, place: Place | None) -> AnyTensor | None:

@@ -24,6 +24,9 @@ class Watch:
         self._restorers: list[Callable[[], str | None]] = []
         self._reporters: list[Callable[[], str | None]] = []
         self._places: dict[int, tuple[Any, tuple[str, ...]]] = {}
+        self.is_for_once = False
+        """Whether what was traced holds for this call alone, whatever the function reads: it draws or changes
+        something, or has asked for elements."""
 
     def own(self, made: T) -> T:
         """Note that the trace has made an object, and give it back."""
@@ -89,8 +92,16 @@ def watching(error: type[Exception]) -> Generator[Watch, None, None]:
         raise
     finally:
         _STATE.watch = outer
+        if outer is not None:
+            outer.is_for_once |= made.is_for_once
     if said := made.restored():
         raise error("; ".join(said))
 
 
-__all__ = ["Watch", "watch", "watching"]
+def note_once() -> None:
+    """Note that what is done now, if a function is traced, is to be done at each call of it."""
+    if _STATE.watch is not None:
+        _STATE.watch.is_for_once = True
+
+
+__all__ = ["Watch", "note_once", "watch", "watching"]

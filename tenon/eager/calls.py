@@ -21,7 +21,7 @@ from tenon.dialects.support.donation import is_donated
 from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.plain_arrays import copied, elements_of, is_on_gpu
 from tenon.eager.backward import array_type_of, trace_types
-from tenon.eager.modes import MODE, run_waiting
+from tenon.eager.modes import MODE, TRACING, WAITING, run_waiting
 from tenon.eager.recording import Around, Stored, as_operands, call_of, record, wants_gradient
 from tenon.eager.residuals import Program, inlined, program_of
 from tenon.eager.tape import Call, Operand, Saved, Type, type_of
@@ -33,7 +33,7 @@ from tenon.runtime.knobs import knobs
 from tenon.runtime.reads.guards import Guards
 from tenon.runtime.reads.programs import Programs
 from tenon.runtime.reads.reading import Reading
-from tenon.runtime.retrace import TracedFunction
+from tenon.runtime.retrace import TracedFunction, install_state
 from tenon.runtime.store.module_digest import digest
 from tenon.runtime.tracing.trace import Captures
 
@@ -104,12 +104,13 @@ def _call_traced(kind: type[Any], function: TracedFunction, args: tuple[Any, ...
     around = Around() if MODE.records else Captures()
     given, named = unflatten(structure, arrays)
     call = function.trace(given, named, around)
+    around = call.captures
     result, shape = flatten(call.run())
-    made = [kind._new(as_data(array, call.name)) for array in result]
+    made = [kind._new(as_data(array, call.program.name)) for array in result]
     if isinstance(around, Around) and (noted is not None or around.has_tensors):
         noted = noted or _operands(leaves, arrays)
         operands = [operand for operand, leaf in zip(noted, leaves, strict=True) if is_array(leaf)]
-        recorded = call_of(call.name, ("inlined", call.digest), inlined(call.module))
+        recorded = call_of(call.program.name, ("inlined", call.program.digest), inlined(call.module))
         record(recorded, [*operands, *around.operands()], made)
     return unflatten(shape, made)
 
@@ -171,6 +172,14 @@ class _Keeping:
 
 
 _LOCK = new_lock()
+
+
+def _state() -> Any:
+    """What direct calls depend on; `None` while something stands for tensors, or calls wait."""
+    return None if TRACING.threads or WAITING.piece is not None else MODE.records
+
+
+install_state(_state)
 
 
 class _Recorded:

@@ -21,7 +21,8 @@ from tenon.eager.tape import Array, Call, not_replayed
 from tenon.runtime.arguments.tree import flatten, unflatten
 from tenon.runtime.cuda.arrays import brought, place_of
 from tenon.runtime.evaluate import find_function
-from tenon.runtime.tracing.trace import is_tracing_for_later
+from tenon.runtime.tracing.trace import is_tracing_for_later, note_holder
+from tenon.runtime.tracing.watch import note_once
 
 _USUAL = ("float32", "int64", "bool")
 """Dtypes that are not printed."""
@@ -99,13 +100,20 @@ class Interchange(Operators):
 
     def __tenon_value__(self) -> Value:
         """The tensor in a function of values that reads it from around."""
-        array = self._exported()
-        is_recorded = wants_gradient((self,)) and is_learned(self._source)
-        return read_around(self) if is_recorded else to_value(array)
+        self._check_is_read_again()
+        array = self._shared_array()
+        if wants_gradient((self,)) and is_learned(self._source):
+            return read_around(self)
+        value = to_value(array)
+        note_holder(array, self)
+        return value
 
     def _exported(self) -> Array:
         """The array, for who may keep it."""
-        self._check_is_read_again()
+        self._note_read()
+        return self._shared_array()
+
+    def _shared_array(self) -> Array:
         run_waiting()
         self._own_memory().is_exported = True
         return self._array
@@ -118,16 +126,21 @@ class Interchange(Operators):
                 "constant; give it as an argument, or make a program of the whole with tenon.trace"
             )
 
+    def _note_read(self) -> None:
+        """`_check_is_read_again`, where Python gets elements: what it does with them holds for one call alone."""
+        self._check_is_read_again()
+        note_once()
+
     def item(self) -> bool | int | float:
         """The number in a tensor of one element."""
-        self._check_is_read_again()
+        self._note_read()
         if self.size != 1:
             raise ValueError(f"only a tensor of one element is a number, and this one has shape {self.shape}")
         return on_host(self._array).item()
 
     def tolist(self) -> Any:
         """The elements as nested lists of numbers."""
-        self._check_is_read_again()
+        self._note_read()
         return on_host(self._array).tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -145,7 +158,7 @@ class Interchange(Operators):
     def __bool__(self) -> bool:
         if self.size != 1:
             raise ValueError(f"the truth of a tensor of shape {self.shape} is not known; use all() or any()")
-        self._check_is_read_again()
+        self._note_read()
         return bool(on_host(self._array))
 
     def __float__(self) -> float:
@@ -160,6 +173,7 @@ class Interchange(Operators):
     def __index__(self) -> int:
         if self.ndim or self.dtype.kind not in "iu":
             raise TypeError(f"a tensor of {self.dtype}{list(self.shape)} is no index; one integer is needed")
+        self._note_read()
         return int(on_host(self._array))
 
     def __len__(self) -> int:
@@ -171,6 +185,7 @@ class Interchange(Operators):
         return (self[i] for i in range(len(self)))  # pyright: ignore[reportIndexIssue]
 
     def __contains__(self, element: Any) -> bool:
+        self._note_read()
         return element in on_host(self._array)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
@@ -199,6 +214,7 @@ class Interchange(Operators):
         return function(*given, **named)
 
     def __repr__(self) -> str:
+        note_once()
         prefix = "tensor("
         text = np.array2string(on_host(self._array), separator=", ", prefix=prefix, threshold=1000)
         facts = [] if self.dtype.name in _USUAL and self.size else [f"dtype={self.dtype}"]

@@ -27,6 +27,7 @@ from tenon.runtime.arguments.frozen import FREEZING
 from tenon.runtime.arguments.tree import like_sequence
 from tenon.runtime.cuda.arrays import brought, place_of
 from tenon.runtime.evaluate import evaluate
+from tenon.runtime.retrace import install_state
 from tenon.runtime.tracing.trace import is_tracing_for_later
 
 
@@ -37,6 +38,7 @@ class _Calls(threading.local):
 
 
 CALLS = _Calls()
+install_state(lambda: CALLS.journal is None)
 
 
 class Offered(Parameter):

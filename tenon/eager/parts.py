@@ -38,6 +38,7 @@ from tenon.runtime.call.loaded import tape_functions
 from tenon.runtime.cuda.arrays import as_data
 from tenon.runtime.evaluate import find_function
 from tenon.runtime.jit import JitFunction, jit
+from tenon.runtime.tracing.watch import note_once
 
 _NATIVE: list[Callable[..., Any]] = []
 """What makes views natively, once that is known to work."""
@@ -79,6 +80,7 @@ class Parts(Interchange):
         return self._computed((self, *found.arrays), array, call)
 
     def __setitem__(self, key: Any, values: Any) -> None:
+        note_once()
         if can_write_at_once(self, values):
             basic = (key, ...) if type(key) is int else basic_key(key)
             if basic is not None:

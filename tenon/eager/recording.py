@@ -38,12 +38,16 @@ from tenon.eager.tape import (
 from tenon.runtime.call.loaded import tape_functions
 from tenon.runtime.cuda.arrays import brought, place_of
 from tenon.runtime.tracing.trace import Captures, TracingPoint
+from tenon.runtime.tracing.watch import note_once
 
 _CALLS: BoundedCache[Call] = BoundedCache(4096)
 _NUMBERS = {bool, int, float}
 _BEFORE, _KEEPING, _AFTER = 0, 1 << 61, 1 << 62
 """From which numbers on hooks replace gradients, keep them, and are called when they have been added to `grad`."""
 _HOOKS = {first: count(first) for first in (_BEFORE, _KEEPING, _AFTER)}
+
+
+_ABSENT = np.empty(0)
 
 
 class Around(Captures):
@@ -60,9 +64,26 @@ class Around(Captures):
             if known is tensor and array is tensor._array:
                 return value
         array = tensor._array
+        if any(known is tensor for known, *_ in self._tensors):
+            note_once()  # it was changed
+        self.holders[len(self.arrays)] = tensor
         value = self.input_for(array)
         self._tensors.append((tensor, array, value))
         return value
+
+    def kept(self) -> Self:
+        made = super().kept()
+        made._tensors = [(tensor, _ABSENT, value) for tensor, _, value in self._tensors]
+        return made
+
+    def again(self) -> Self:
+        made = super().again()
+        made._tensors = [(tensor, tensor._array, value) for tensor, _, value in self._tensors]
+        return made
+
+    def given_again(self, holder: Any) -> Any:
+        is_recorded = any(known is holder for known, *_ in self._tensors)
+        return holder._array if is_recorded else super().given_again(holder)
 
     @property
     def has_tensors(self) -> bool:

@@ -19,6 +19,7 @@ from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.dialects.support.user_place import Place, shown, user_place
 from tenon.runtime.call.layout import PER_OPERAND, PER_RESULT
+from tenon.runtime.tracing.watch import note_once
 
 Array = np.ndarray[Any, Any]
 Type = tuple[np.dtype[Any], tuple[int, ...]]
@@ -51,6 +52,7 @@ class Memory:
         """Note a change, made at the user's line."""
         self.version += 1
         self.changed_at = user_place()
+        note_once()
 
     def forget_dead(self) -> None:
         """Forget tensors that are no more: what only one has left is its own."""
