@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from tenon.dialects.support.dataclass import dataclass
 
 MOST_ROWS = 12
 """Of a table of candidates in text."""

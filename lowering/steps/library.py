@@ -9,7 +9,6 @@ is multiplied (`Multiplication`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
@@ -17,6 +16,7 @@ from xdsl.dialects import arith, func, linalg
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, StringAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
+from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.steps.nest import Nest, NestAccess, NestStatement
 from tenon.lowering.steps.pieces import is_zero
 from tenon.lowering.steps.products import multiplied

@@ -17,8 +17,9 @@ To fragments, what a warp needs of shared memory for a product of matrices (`con
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.nvgpu import COPIED_BYTES
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.statement import element_type

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.steps.nest import Nest
 from tenon.lowering.steps.step import Step
 

@@ -7,8 +7,7 @@ its end are elements of the next iteration of that one, which would be done twic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.steps.nest import Nest, replaced
 from tenon.lowering.steps.step import Step, number
 
