@@ -8,12 +8,12 @@ and vectors along one axis only change their shapes, and contractions and sums r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from math import prod
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tenon.dialects.definition.tensor_op import TensorOp
@@ -24,6 +24,7 @@ from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.forking import cached_property
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
+from tenon.passes.iteration import iteration_of
 from tenon.passes.layout.contraction_axes import (
     Order,
     has_known_shapes,
@@ -148,8 +149,8 @@ def _change(region: _Region, order: Order, machine: Machine) -> int:
             continue
         known = _order_of(value)
         source = value.owner.operands[0] if isinstance(value.owner, TransposeOp) else value
-        is_computed = isinstance(source.owner, ElementwiseOp | IndexMapOp | IndexingOp)
-        is_fused = is_computed and source.has_one_use() and region.reads_all_of(value)
+        is_computed = isinstance(source.owner, _FUSED) and source.has_one_use() and region.reads_all_of(value)
+        is_fused = is_computed and not any(map(_has_in_memory, value.uses))
         cost = _bytes(value) * (1 + is_fused)
         if known is not None and region.reads_all_of(value):
             change -= cost
@@ -162,22 +163,35 @@ def _change(region: _Region, order: Order, machine: Machine) -> int:
         kept = 0
         for user in users:
             if isinstance(user, TransposeOp):
-                behind = [use.operation for use in user.result.uses]
-                change -= _bytes(value) * (1 + _are_fused(behind)) if axis_order(user) == order else 0
+                change -= _bytes(value) * (1 + _are_fused(user.result.uses)) if axis_order(user) == order else 0
             elif not _reads_any_order(user, value, back, machine):
-                kept = _bytes(value) * (1 + _are_fused(users))
+                outside = [use for use in value.uses if use.operation not in region.inside]
+                kept = _bytes(value) * (1 + _are_fused(outside))
         change += kept
     return change
 
 
-def _are_fused(users: Sequence[Operation]) -> bool:
-    """Whether values are computed where `users` need them, unless a transpose is between: then they are in memory on
-    both sides of it, where an argument, a result, or what a contraction takes or a gather takes from, is in memory
-    anyway."""
-    return all(
-        isinstance(user, ElementwiseOp | IndexMapOp) or (isinstance(user, IndexingOp) and user.moves_ranges())
-        for user in users
-    )
+_FUSED = (ElementwiseOp, IndexMapOp, IndexingOp)
+"""What computes its values where others need them, unless a transpose is between: then they are in memory on both
+sides of it, where an argument, a result or what a contraction takes or gives is in memory anyway."""
+
+
+def _are_fused(uses: Iterable[Use]) -> bool:
+    return all(isinstance(use.operation, _FUSED) and not _has_in_memory(use) for use in uses)
+
+
+def _has_in_memory(use: Use) -> bool:
+    """Whether an op has this operand in memory, whatever computes it: it takes elements of it at computed places, or
+    the same ones again in loops around those that index it."""
+    op = use.operation
+    if isinstance(op, IndexingOp):
+        return not op.moves_ranges()
+    iteration = iteration_of(op) if isinstance(op, _FUSED) and has_known_shapes(op) else None
+    access = None if iteration is None else iteration.operands[use.index]
+    if iteration is None or access is None:
+        return False
+    inner = max([loop for loop in access if loop is not None], default=0)
+    return any(extent != 1 and loop not in access for loop, extent in enumerate(iteration.space.extents[:inner]))
 
 
 def _is_free_to_reorder(value: SSAValue, rank: int, order: Order) -> bool:

@@ -155,6 +155,22 @@ func.func @transpose_to_gather_from(%x: tensor<118x78xf32>, %i: tensor<79xi64>, 
 
 // -----
 
+// Nor is what is repeated along a leading axis computed where it is read.
+func.func @transpose_to_repeat(%x: tensor<9x40xf32>, %i: tensor<36xi64>) -> tensor<3x46x36xf32> {
+  %g = tenon.gather %x, %i : tensor<9x40xf32>, tensor<36xi64> -> tensor<36x40xf32>
+  %p = tenon.pad %g {low = [0, 3], high = [0, 3]} : tensor<36x40xf32> -> tensor<36x46xf32>
+  %t = tenon.transpose %p {permutation = [1, 0]} : tensor<36x46xf32> -> tensor<46x36xf32>
+  %y = tenon.broadcast_to %t {shape = [3, 46, 36]} : tensor<46x36xf32> -> tensor<3x46x36xf32>
+  func.return %y : tensor<3x46x36xf32>
+}
+// CHECK-LABEL: @transpose_to_repeat
+// CHECK-NEXT:    %g = tenon.gather %x, %i
+// CHECK-NEXT:    %p = tenon.pad %g
+// CHECK-NEXT:    %t = tenon.transpose %p
+// CHECK-NEXT:    %y = tenon.broadcast_to %t
+
+// -----
+
 // transpose(transpose(x)) -> transpose(x)
 func.func @transpose_of_transpose(%x: tensor<2x3x4xf32>) -> tensor<4x2x3xf32> {
   %t = tenon.transpose %x {permutation = [1, 2, 0]} : tensor<2x3x4xf32> -> tensor<3x4x2xf32>
