@@ -323,8 +323,7 @@ def device_entry_of(
     if int(runtime.getDeviceCount()) > 1:
         guards = [*guards, Guard(Load.constant, Test.true, lambda: runtime.getDevice() == ordinal)]
     launch = DeviceLaunch(
-        cupy,
-        ordinal,
+        *(cupy, ordinal),
         [held[position].address if position in held else 0 for position in range(len(given.inputs))],
         [(donor, *described) for donor, described in zip(donations, given.outputs, strict=True)],
         shows_user_frames(marking_lost(program.launch, donated, [donor for donor in donations if donor >= 0])),

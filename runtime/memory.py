@@ -29,7 +29,8 @@ class Memory:
     A program for all sizes has no list of buffers, and its bound is its peak.
     `moved` are, for each kernel, the bytes that it reads and writes in one call of the program, of buffers that outlive
     it, each element once; `None` for a program for all sizes, or one whose kernels were loops before it was compiled.
-    What is computed once is not part of it.
+    What is computed once is not part of it. In `library` bytes cuBLAS computes products on a GPU; programs of one
+    stream share them.
     """
 
     arguments: int
@@ -40,11 +41,13 @@ class Memory:
     buffers: tuple[PlannedBuffer, ...] = ()
     prepared: int = 0
     moved: tuple[Moved, ...] | None = None
+    library: int = 0
 
     @classmethod
-    def of(cls, interface: Interface, lowered: ModuleOp, *, has_kernels: bool = False) -> Memory:
+    def of(cls, interface: Interface, lowered: ModuleOp, *, has_kernels: bool = False, library: int = 0) -> Memory:
         """The memory of the program with this interface, lowered to buffers, which changes, or further. `has_kernels`
-        says that its kernels are not loops yet, so that what they move can be counted."""
+        says that its kernels are not loops yet, so that what they move can be counted; a library works in `library`
+        bytes."""
         from tenon.lowering.buffers.memory_report import memory_report
         from tenon.lowering.kernels.bytes_moved import bytes_moved
 
@@ -59,7 +62,7 @@ class Memory:
         arguments = sum(_bytes(argument) for argument in interface.inputs)
         preparation = interface.preparation
         prepared = 0 if preparation is None else sum(map(_bytes, preparation.outputs))
-        return cls(arguments, sum(results), sum(taken_over), peak, bound, buffers, prepared, moved)
+        return cls(arguments, sum(results), sum(taken_over), peak, bound, buffers, prepared, moved, library)
 
     def __str__(self) -> str:
         """A table: the sums, then each buffer, the largest first, and each kernel."""
@@ -73,6 +76,8 @@ class Memory:
             f"results      {self.results!s:>14} bytes, {self.taken_over} of them in donated arguments",
             f"arena        {self.peak!s:>14} bytes, lower bound {self.lower_bound} bytes",
         ]
+        if self.library:
+            lines.append(f"library      {self.library:>14} bytes, which programs of one stream share")
         for buffer in sorted(self.buffers, key=lambda buffer: (-buffer.bytes, buffer.first)):
             lines.append(
                 f"  {buffer.bytes:>12} bytes at {buffer.offset:>12}, needed {buffer.first}..{buffer.last}, "

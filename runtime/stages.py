@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 
 from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.user_place import user_place
@@ -33,7 +34,7 @@ from tenon.runtime.epoch import EPOCH
 from tenon.runtime.executable_cpu import CpuExecutable
 from tenon.runtime.executable_cuda import CudaExecutable, device_entry_of
 from tenon.runtime.executables import Executable, executable
-from tenon.runtime.lower import lower_module
+from tenon.runtime.lower import lower_module, new_context
 from tenon.runtime.memory import Memory
 from tenon.runtime.python_state import collection_paused
 from tenon.runtime.reads.guards import Guards
@@ -144,7 +145,8 @@ class Compiled(NativeCalls):
         buffered = made.buffered()
         if buffered is None:
             return Memory.of(self.interface, made.lowered())
-        return Memory.of(self.interface, buffered, has_kernels=True)
+        library = _library_bytes(made.ir) if isinstance(made, CudaExecutable) else 0
+        return Memory.of(self.interface, buffered, has_kernels=True, library=library)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on arguments like those compiled for; raises `TypeError` naming what differs, in them or in what the
@@ -303,6 +305,17 @@ class Compiled(NativeCalls):
                 raise TypeError(f"{self.name}: array {position} is {given} where {dtype}{list(shape)} is needed")
         # What is prepared is that of the frozen arrays, which these need not be.
         return run_flat(self.executable, arrays)
+
+
+def _library_bytes(ir: str) -> int:
+    """Bytes in which cuBLAS works for a grid-mapped module, if it computes something."""
+    from xdsl.parser import Parser
+
+    from tenon.lowering.steps.library import is_library_call
+    from tenon.runtime.cuda.cublas import WORKSPACE
+
+    functions = [op for op in Parser(new_context(), ir, "grid.mlir").parse_module().ops if isinstance(op, FuncOp)]
+    return WORKSPACE * any(map(is_library_call, functions))
 
 
 def _both(first: Callable[[], bool], second: Callable[[], bool]) -> Callable[[], bool]:

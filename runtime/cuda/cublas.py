@@ -89,7 +89,7 @@ class Scratch:
 
     @staticmethod
     def of_stream(backend: Backend, context: int, stream: object, key: Hashable) -> Scratch:
-        """That of a stream of the device with this context, for as long as somebody holds it."""
+        """That of a stream of the device with this context, or of a capture of it, for as long as somebody holds it."""
         with _LOCK:
             known = _SCRATCH.get((context, key))
             if known is None:

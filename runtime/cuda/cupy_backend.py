@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import tempfile
 import weakref
@@ -17,7 +18,7 @@ from tenon.lowering.cuda.bulk_copies import TensorMap
 from tenon.lowering.steps.library import Multiplication
 from tenon.runtime.cuda.cublas import Scratch
 from tenon.runtime.cuda.device_cuda import cupy_module
-from tenon.runtime.cuda.launches import Launches, current_context, packed, word
+from tenon.runtime.cuda.launches import Launches, capture_of, current_context, driver, packed, word
 from tenon.runtime.cuda.recording import Launch, Multiply
 from tenon.runtime.knobs import knobs
 
@@ -46,7 +47,7 @@ class CupyBackend:
         self._kernels: list[Any] = []
         self._single = BoundedCache["Launches"](_SINGLE)
         self._scratch = BoundedCache["Scratch"](_STREAMS)
-        self._captured: list[Scratch] = []
+        self._captured: set[Scratch] = set()
         self.failures = (cuda.driver.CUDADriverError, cuda.runtime.CUDARuntimeError)
         """What CuPy raises for what the device refuses, or had to report of earlier work."""
         self.waits = knobs.cuda_sync
@@ -118,7 +119,7 @@ class CupyBackend:
         is_captured = is_capturing(stream)
         scratch = self.scratch(stream, key, is_captured=is_captured)
         if is_captured:
-            self._captured.append(scratch)
+            self._captured.add(scratch)
         else:
             self._scratch[key] = scratch
         self._by_itself((get_ident(), kernel), Multiply(kernel, product)).run(packed(addresses), stream, scratch)
@@ -132,8 +133,14 @@ class CupyBackend:
         return known
 
     def scratch(self, stream: Any, key: Hashable, *, is_captured: bool) -> Scratch:
-        """Memory for products on a stream: of their own where it is captured, since the graph may run on another."""
-        return Scratch.made(self, stream) if is_captured else Scratch.of_stream(self, self.context, stream, key)
+        """Memory for products on a stream: another one for each capture of it, since the graph may run on another."""
+        if not is_captured:
+            return Scratch.of_stream(self, self.context, stream, key)
+        driver().cuCtxSetCurrent(ctypes.c_void_p(self.context))
+        capture = capture_of(stream)
+        if capture is None:
+            return Scratch.made(self, stream)
+        return Scratch.of_stream(self, self.context, stream, (key, capture))
 
     def capture(self, work: Callable[[Any], None]) -> Any:
         """What `work` gives to a stream, as a CUDA graph, or `None` if that cannot be; nothing runs.

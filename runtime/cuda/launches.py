@@ -34,6 +34,8 @@ from tenon.runtime.cuda.recording import Copy, Event, Multiply
 _MAP_BYTES, _MAP_ALIGNMENT = 128, 64
 _ELEMENTS = {"f16": 6, "bf16": 9}
 """CUtensorMapDataType."""
+_IS_CAPTURED = 1
+"""CU_STREAM_CAPTURE_STATUS_ACTIVE."""
 
 
 class Device(Protocol):
@@ -200,6 +202,15 @@ def current_context() -> int:
     found = ctypes.c_void_p()
     driver().cuCtxGetCurrent(ctypes.byref(found))
     return found.value or 0
+
+
+def capture_of(stream: Any) -> int | None:
+    """The number of the capture that takes what is given to a stream; `None` where the driver does not tell."""
+    ask = getattr(driver(), "cuStreamGetCaptureInfo_v2", None)
+    status, number = ctypes.c_int(), ctypes.c_uint64()
+    if ask is None or ask(ctypes.c_void_p(stream.ptr), ctypes.byref(status), ctypes.byref(number), None, None, None):
+        return None
+    return number.value if status.value == _IS_CAPTURED else None
 
 
 @cache

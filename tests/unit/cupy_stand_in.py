@@ -51,6 +51,7 @@ class Machine:
         self.launches: list[str] = []
         """Kernels, when they were given to a stream by a launch of their own."""
         self.graph_launches = 0
+        self.captures = 0
         self.uploads: list[int] = []
         """Bytes of copies from the host."""
         self.fails: str | None = None
@@ -89,6 +90,7 @@ class Stream:
         self.ptr = 0 if null else id(self)
         self.pending: list[Callable[[], object]] = []
         self.captured: list[Callable[[], object]] | None = None
+        self.capture = 0
         machine.streams.append(self)
 
     def __enter__(self) -> Stream:
@@ -142,6 +144,8 @@ class Stream:
         if self.is_null:
             raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported: the default stream cannot be captured")
         self.captured = []
+        self.machine.captures += 1
+        self.capture = self.machine.captures
 
     def end_capture(self) -> Graph:
         assert self.captured is not None

@@ -27,6 +27,7 @@ SIGNATURES = {
     "cuCtxSetCurrent": (_P,),
     "cuLaunchKernel": (_P, *[_U] * 7, _P, ctypes.POINTER(_P), ctypes.POINTER(_P)),
     "cuMemcpyAsync": (_P, _P, _L, _P),
+    "cuStreamGetCaptureInfo_v2": (_P, ctypes.POINTER(_I), ctypes.POINTER(ctypes.c_uint64), _P, _P, _P),
     "cuTensorMapEncodeTiled": (
         _P,
         _I,
@@ -148,6 +149,11 @@ class Driver:
 
     def _cuMemcpyAsync(self, destination: int, source: int, size: int, stream: int | None) -> None:
         self._stream(stream).submit(lambda: ctypes.memmove(destination, source, size))
+
+    def _cuStreamGetCaptureInfo_v2(self, address: int, status: Any, number: Any, *rest: Any) -> None:
+        assert rest == (None, None, None)
+        stream = self._stream(address)
+        status[0], number[0] = int(stream.captured is not None), stream.capture
 
     def _cuTensorMapEncodeTiled(self, *given: Any) -> None:
         memory, element, rank, address, sizes, strides, box, steps, *options = given

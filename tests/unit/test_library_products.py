@@ -5,6 +5,7 @@ On stand-ins for CuPy, the driver and cuBLAS; where there is a device, `pytest -
 
 from __future__ import annotations
 
+import gc
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -22,8 +23,10 @@ from driver_stand_in import Cublas
 from random_numbers import generator
 
 import tenon
+from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.lowering.explanation import Option
 from tenon.lowering.tuning_record import Decision, TuningRecord
+from tenon.runtime import executables
 from tenon.runtime.build import build, explain
 from tenon.runtime.cuda import cublas, launches
 from tenon.runtime.cuda.device import LaunchError
@@ -272,6 +275,37 @@ def test_streams_and_captures_have_memory_of_their_own(library: Cublas, machine:
         first(a, b)
         assert library.memory[-1][2] == found[1]
     assert len(set(found)) == 3
+
+
+def test_products_of_one_capture_share_memory(library: Cublas, machine: cupy_stand_in.Machine) -> None:
+    """Captures do not share any: their graphs may run at the same time. It goes with the programs."""
+    first, second = (tenon.jit(f, device="cuda", schedule=STEPS) for f in (product, lambda a, b: b @ a))
+    a, b = there(numbers(5, 5), numbers(5, 5))
+    for function in (first, second):
+        function(a, b)
+        assert function.compile(a, b).memory().library == cublas.WORKSPACE
+    assert "33554432 bytes, which programs of one stream share" in str(first.compile(a, b).memory())
+    assert tenon.jit(product, device="cuda").compile(a, b).memory().library == 0
+    found: list[set[int]] = []
+    graph, results = None, list[Any]()
+    for _ in range(2):
+        with import_module("cupy").cuda.Stream(non_blocking=True) as stream:
+            machine.default[0].synchronize()
+            stream.begin_capture()
+            results = [function(a, b) for function in (first, second, first)]
+            graph = stream.end_capture()
+            found.append({memory for _, is_captured, memory in library.memory[-3:] if is_captured})
+            graph.launch()
+            stream.synchronize()
+            for result, (x, y) in zip(results, ((a, b), (b, a), (a, b)), strict=True):
+                np.testing.assert_allclose(result.get(), x.get() @ y.get(), rtol=1e-4, atol=1e-4)
+    assert [len(memory) for memory in found] == [1, 1]
+    assert found[0] != found[1]
+    held = len(cublas._SCRATCH)
+    del first, second, function, graph, results
+    executables._executables = BoundedCache(8)  # that of the fixture
+    gc.collect()
+    assert (held, len(cublas._SCRATCH)) == (3, 0)
 
 
 def test_threads_have_handles_of_their_own(library: Cublas) -> None:
