@@ -33,6 +33,16 @@ def is_library_class(kind: type) -> bool:
     return not kind.__flags__ & _HEAP_TYPE if module == "builtins" else is_library(module)
 
 
+def is_own_class(kind: type) -> bool:
+    """Whether a class is Tenon's own: a module, an optimizer."""
+    return kind.__module__.startswith("tenon.")
+
+
+def is_inner_class(kind: type) -> bool:
+    """Whether a class is one of the machinery, whose objects users do not change."""
+    return is_own_class(kind) and kind.__module__.split(".")[1] in ("dialects", "runtime", "traces")
+
+
 def _is_installed(name: str) -> bool:
     """Whether a top-level module was installed, or came with Python: what it reaches may be without end. A file of the
     user's is neither, also one with the name of a standard module."""

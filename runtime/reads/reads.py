@@ -29,7 +29,7 @@ from tenon.dialects.support.plain_arrays import is_on_gpu, is_stored
 from tenon.runtime.arguments.tree import Structure, is_node
 from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.reads.code import asked_of, asked_of_self, slots_of, texts_of
-from tenon.runtime.reads.libraries import is_library, is_library_class
+from tenon.runtime.reads.libraries import is_inner_class, is_library, is_library_class, is_own_class
 from tenon.runtime.reads.places import Holder, OnePlace, Place, item_places, made_of, named, traced_numbers
 
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, enum.Enum, slice, range)
@@ -38,16 +38,6 @@ _DEEPEST = 40
 """How many objects may hold one another before what they hold is looked into later, as Python's stack is finite."""
 _DYNAMIC = frozenset(("getattr", "vars", "__dict__", "attrgetter", "hasattr"))
 _CALLED = frozenset(("forward", "__call__"))
-
-
-def _is_own(kind: type) -> bool:
-    """Whether a class is Tenon's own: a module, an optimizer."""
-    return kind.__module__.startswith("tenon.")
-
-
-def _is_inner(kind: type) -> bool:
-    """Whether a class is one of the machinery, whose objects users do not change."""
-    return _is_own(kind) and kind.__module__.split(".")[1] in ("dialects", "runtime", "traces")
 
 
 class Reads:
@@ -123,15 +113,15 @@ class Reads:
         before = -1
         while before != len(self._names) + len(self.objects):
             before = len(self._names) + len(self.objects)
+            is_dynamic = not self._names.isdisjoint(_DYNAMIC)
             for module, name in [*self._namespaces]:
-                self._look_into(module, name)
+                self._look_into(module, name, is_whole=is_dynamic)
             for kind in [*self._classes]:
                 for base in kind.__mro__:
                     if not is_library_class(base):
                         for name, member in [*vars(base).items()]:
                             self._look_at(kind, base, name, member)
             unasked, self._unasked = self._unasked, []
-            is_dynamic = not self._names.isdisjoint(_DYNAMIC)
             for holder, value, key, name in unasked:
                 if is_dynamic or key in self._names or key in self._asked_by_own(type(value)):
                     self._read_attribute(holder, value, key, name)
@@ -144,7 +134,7 @@ class Reads:
     def _asked_by_own(self, kind: type) -> set[str]:
         """What methods of a class of Tenon's own ask their object for, where something asks for these methods."""
         found, before = set[str](), -1
-        members = [item for base in kind.__mro__ if _is_own(base) for item in vars(base).items()]
+        members = [item for base in kind.__mro__ if is_own_class(base) for item in vars(base).items()]
         while before != len(found):
             before, asked = len(found), self._names | _CALLED | found
             for name, member in members:
@@ -170,7 +160,9 @@ class Reads:
             else:
                 self.identities.append((Place(vars(base), name, text), member))
             self._read_code(function)
-        elif not is_special and callable(member):
+        elif not is_special and (
+            callable(member) or (hasattr(member, "__get__") and not is_library_class(type(member)))
+        ):
             self._visit(member, Place(vars(base), name, text), name)
         elif not is_special and not hasattr(member, "__get__"):
             place = Place(base, name, named(base.__name__, name), is_attribute=True)
@@ -234,6 +226,7 @@ class Reads:
                 pass
             case type():
                 self._add_class(value)
+                self._add_class(type(value))
                 for base in value.__mro__:  # which may be called
                     if isinstance(begin := vars(base).get("__init__"), types.FunctionType):
                         self._read_code(begin)
@@ -260,17 +253,19 @@ class Reads:
             if base not in self._classes and not is_library_class(base):
                 self._classes.append(base)
                 # what the first copy of an instance would add to the class
-                copyreg._slotnames(base)  # pyright: ignore[reportAttributeAccessIssue]
+                with suppress(Exception):  # of a metaclass
+                    copyreg._slotnames(base)  # pyright: ignore[reportAttributeAccessIssue]
                 self.lengths.append((vars(base), len(vars(base))))
 
     def _add_module(self, module: types.ModuleType, name: str) -> None:
         if not is_library(module.__name__):
             self._namespaces.append((module, name))
 
-    def _look_into(self, module: types.ModuleType, name: str) -> None:
+    def _look_into(self, module: types.ModuleType, name: str, *, is_whole: bool) -> None:
         found = vars(module)
-        for key in sorted(self._names & found.keys()):
-            self._add_variable(found, key, named(name, key))
+        for key in sorted(found.keys() if is_whole else (self._names | {"__getattr__"}) & found.keys()):
+            if key in self._names or key[:2] != "__" or key == "__getattr__":
+                self._add_variable(found, key, named(name, key))
 
     def _add_variable(self, variables: dict[str, Any], key: str, name: str) -> None:
         if (id(variables), key) not in self._variables:
@@ -296,9 +291,12 @@ class Reads:
         if isinstance(attributes, dict) and "__wrapped__" in attributes:
             self._visit(attributes["__wrapped__"], None, name)
         self._add_class(kind)
-        if _is_inner(kind) or (is_library_class(kind) and kind not in _NAMESPACES and not _is_own(kind)):
+        if not is_library_class(kind):
+            place = Place(value, "__class__", named(name, "__class__"), is_attribute=True)
+            self.identities.append((place, value.__class__))
+        if is_inner_class(kind) or (is_library_class(kind) and kind not in _NAMESPACES and not is_own_class(kind)):
             return
-        is_own = _is_own(kind)
+        is_own = is_own_class(kind)
         # all of it is read, by whatever takes it apart, or is its state
         is_whole = is_node(kind) or (is_own and self.has_inputs)
         data = traced_numbers(value) if self.has_inputs else None

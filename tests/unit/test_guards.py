@@ -468,6 +468,59 @@ def _view_of_memory(patch: pytest.MonkeyPatch) -> Any:
     return lambda x: x * float(held[1]), lambda: memory.__setitem__(2, 7)
 
 
+@changes
+def _computed_name_in_a_module(patch: pytest.MonkeyPatch) -> Any:
+    module = types.ModuleType("settings_of_a_user")
+    module.__dict__["factor_1"] = 2.0
+    return lambda x: x * getattr(module, f"factor_{x.ndim}"), lambda: setattr(module, "factor_1", 3.0)
+
+
+@changes
+def _attributes_that_a_module_computes(patch: pytest.MonkeyPatch) -> Any:
+    module, table = types.ModuleType("table_of_a_user"), {"factor": 2.0}
+    module.__dict__["__getattr__"] = lambda name: table[name]
+    return lambda x: x * module.factor, lambda: table.update(factor=3.0)
+
+
+@changes
+def _attributes_that_a_metaclass_computes(patch: pytest.MonkeyPatch) -> Any:
+    table = {"factor": 2.0}
+
+    class Kind(type):
+        def __getattr__(cls, name: str) -> float:
+            return table[name]
+
+    class Constants(metaclass=Kind):
+        pass
+
+    return lambda x: x * Constants.factor, lambda: table.update(factor=3.0)
+
+
+@changes
+def _descriptor(patch: pytest.MonkeyPatch) -> Any:
+    table = {"factor": 2.0}
+
+    class FromTable:
+        def __get__(self, held: Any, kind: Any) -> float:
+            return table["factor"]
+
+    class Held:
+        factor = FromTable()
+
+    held = Held()
+    return lambda x: x * held.factor, lambda: table.update(factor=3.0)
+
+
+@changes
+def _class_of_an_object(patch: pytest.MonkeyPatch) -> Any:
+    class Doubled(Thing):
+        def apply(self, x: Any) -> Any:
+            return 2.0 * super().apply(x)
+
+    thing = Derived()
+    return lambda x: thing.apply(x), lambda: setattr(thing, "__class__", Doubled)
+
+
 @pytest.mark.parametrize("what", CHANGES, ids=lambda what: what.__name__.strip("_"))
 def test_what_is_read_is_guarded(what: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     function, change = what(monkeypatch)
