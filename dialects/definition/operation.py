@@ -106,7 +106,7 @@ class DeclaredOp(IRDLOperation, ABC):
                 continue
             try:
                 properties[name] = constraint.attribute(value)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, OverflowError) as error:
                 hint = "; name what decides it in static= of jit" if _holds_traced(value) else ""
                 raise type(error)(f"{cls.name}: setting {name!r}: {error}{hint}") from None
         return properties

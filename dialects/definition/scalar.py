@@ -225,6 +225,8 @@ def as_index(value: Value | int) -> Value:
         if not hasattr(value, "__index__"):
             raise TypeError(f"an index is a {type(value).__name__} where a value or an integer is needed")
         return index_constant(operator.index(value))
+    if is_float(value.element_type):
+        raise TypeError(f"an index is a number of dtype {value.element_type} where an integer is needed; cast it")
     if value.is_tensor:
         most = (1 << 63) - 1
         return ops.cast(ops.minimum(value, most) if value.element_type == ui64 else value, dtype=IntegerType(64))

@@ -328,6 +328,11 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
     if "." not in cls.name:
         raise TypeError(f"{cls.__name__}: name {cls.name!r} lacks a dialect; write 'mine.{cls.name}', for example")
     check_names(cls, TensorOp)
+    if cls.verify_ is not TensorOp.verify_:
+        raise TypeError(
+            f"{cls.__name__} ({cls.name}): verify_ looks at the results that infer gives; what else must hold is said "
+            "by InferenceError in check, of settings, or in infer, of the types of operands"
+        )
     for name, kind in (("ALIASES", tuple), ("KEYWORDS", dict), ("LAYOUTS", dict)):
         if not isinstance(given := getattr(cls, name), kind):
             raise TypeError(f"{cls.__name__} ({cls.name}): {name} is {given!r} where a {kind.__name__} is needed")

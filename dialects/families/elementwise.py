@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import operand_def, result_def
 
@@ -14,7 +14,7 @@ from tenon.dialects.definition.operands import check_scalar, scalar_operands, to
 from tenon.dialects.definition.promotion import own_element
 from tenon.dialects.definition.scalar import ScalarForms, convert, to_compute
 from tenon.dialects.definition.signature import flat, map_grouped, named
-from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.definition.value import InsertionPoint, Value, folding_literals, inserting, ops
 from tenon.dialects.families.batching import aligned_operands
 from tenon.dialects.families.iteration_space import IterationSpace
 from tenon.dialects.families.linalg_builders import (
@@ -110,6 +110,17 @@ class ElementwiseOp(StructuredOp):
             check_scalar(result, where)
         return results
 
+    def results_on_tensors(self, operands: list[Any]) -> tuple[Any, ...]:
+        """The same of whole tensors, by ops with gradients; an error of `scalar` on single elements is one here."""
+        with inserting(folding_literals()):
+            results = self.results_of_scalar(*operands)
+        if not _by_elementwise_ops(results, flat(operands)):
+            block = Block(arg_types=[element_of(operand.type) for operand in self.operands])
+            with inserting(InsertionPoint(block, scalar=True)):
+                elements = iter([to_compute(Value(argument)) for argument in block.args])
+                self.results_of_scalar(*map_grouped(lambda _: next(elements), operands))
+        return results
+
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         present = flat(operands)
         space = self.iteration_space(present)
@@ -123,6 +134,20 @@ class ElementwiseOp(StructuredOp):
             return [to_scalar(r, compute_type(element_of(t.type)), where) for r, t in found]
 
         return elementwise(inputs, space.extents, [element_of(r.type) for r in self.results], body)
+
+
+def _by_elementwise_ops(results: Sequence[Any], operands: Sequence[Value]) -> bool:
+    """Whether `results` are computed of `operands` by elementwise ops alone."""
+    seen, left = {value.ssa for value in operands}, [value.ssa for value in results if isinstance(value, Value)]
+    while left:
+        value = left.pop()
+        if value in seen or not isinstance(op := value.owner, Operation):
+            continue
+        if not isinstance(op, ElementwiseOp):
+            return False
+        seen.add(value)
+        left += op.operands
+    return True
 
 
 class UnaryOp(ElementwiseOp):

@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import PassFailedException
 from tenon.dialects.definition.signature import map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import ConstantToGradients, GradientError, NoGradient
-from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Value, folding_literals, inserting, ops
+from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Value, inserting, ops
 from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp, as_tuple
 from tenon.dialects.families.control_flow import ControlFlowOp
 from tenon.dialects.ops.control.debug import CheckFiniteOp, checks_gradients
@@ -30,7 +30,7 @@ from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.frozen_arguments import freeze, frozen_positions
 from tenon.dialects.support.location import at_line
 from tenon.dialects.types.size import UndecidedSizeError
-from tenon.dialects.types.types import element_of, is_float, shape_of
+from tenon.dialects.types.types import bit_width, element_of, is_float, shape_of
 
 
 def gradients(
@@ -197,8 +197,7 @@ def _pull_back(op: Operation, cotangents: list[Value | None]) -> Iterable[tuple[
     if isinstance(op, CompositeOp):
         again = op.decomposed(operands)
     else:
-        with inserting(folding_literals()):
-            again = op.results_of_scalar(*operands)
+        again = op.results_on_tensors(operands)
         if any(isinstance(value, Value) and not value.is_tensor for value in again):
             raise GradientError(
                 f"{op.name}: scalar makes a scalar of tensors, so that no gradient follows; write it with functions "
@@ -249,7 +248,7 @@ def _checked(op: TensorOp, name: str, operand: SSAValue, cotangent: Any) -> Valu
         )
     if not is_float(element_of(operand.type)):
         return cotangent
-    if not is_float(cotangent.element_type):
+    if not is_float(cotangent.element_type) or bit_width(cotangent.element_type) < bit_width(element_of(operand.type)):
         raise GradientError(
             f"{op.name}: vjp gives a gradient of dtype {cotangent.element_type} for {name}, which is "
             f"{operand.type}{at_line(op)}"

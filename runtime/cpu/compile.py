@@ -232,10 +232,18 @@ def parsed(llvm_ir: str, target: Target, machine: TargetMachine, context: Contex
         # LLVM ends the process over IR that is not valid; verifying costs a hundredth of compiling
         module.verify()
     except RuntimeError as error:
-        raise ValueError(f"tenon: LLVM refused the IR: {error}") from None
+        raise ValueError(f"tenon: LLVM refused the IR{_function_at(str(error), llvm_ir)}: {error}") from None
     module.triple = target.triple
     module.data_layout = str(machine.target_data)
     return module
+
+
+def _function_at(message: str, llvm_ir: str) -> str:
+    """The function that holds the line which LLVM's message names; that of a kernel's own text is called by its op."""
+    place = re.search(r":(\d+):\d+: error", message)
+    above = llvm_ir.split("\n")[: int(place[1])] if place else []
+    found = [name[1] for line in above if (name := re.match(r"\s*define\b[^@]*@(\"[^\"]*\"|[\w.$-]+)", line))]
+    return f" of @{found[-1]}" if found else ""
 
 
 def pass_builder(machine: TargetMachine, optimization: int = 2) -> PassBuilder:

@@ -85,6 +85,16 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         )(X),
         "^made.i: the result of scalar is a NoneType where a value or a number is needed",
     ),
+    "gradient_of_sum": (
+        lambda: tenon.grad(
+            lambda x: tensor_op(unary("made.m", scalar=staticmethod(lambda x, **_: x / tenon.sum(x)))).apply(x).sum()
+        )(X),
+        "^tenon.sum: does not work element by element, so it cannot be used inside a scalar body",
+    ),
+    "verifier": (
+        lambda: tensor_op(unary("made.n", verify_=lambda self: None)),
+        r"\(made.n\): verify_ looks at .* is said by InferenceError in check, of settings, or in infer",
+    ),
     "element_type": (
         lambda: tensor_op(unary("made.j", result_element=classmethod(lambda cls, x: "f64"))).apply(X),
         "^made.j: result_element gives a str where an element type is needed",
@@ -151,6 +161,10 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: tensor_op(unary("made.g", k=setting(int))).apply(X, k=1 << 63),
         "^made.g: setting 'k': 9223372036854775808 is no integer of 64 bits$",
     ),
+    "large_float": (
+        lambda: tensor_op(unary("made.g", k=setting(float))).apply(X, k=10**400),
+        "^made.g: setting 'k': int too large to convert to float$",
+    ),
     "target": (lambda: Kernel(*given("mine", "lvm", str)), "^kernel 'mine': target is 'lvm', not one of llvm, cuda$"),
     "updates": (
         lambda: moving(
@@ -176,6 +190,15 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
             element=staticmethod(lambda index, x: x.read(index[0])),
         ).apply(X),
         "^made.d: read is given 1 indices for an operand of rank 2.*test_definitions.py",
+    ),
+    "fraction_of_place": (
+        lambda: moving(
+            "made.dd",
+            IndexingOp,
+            infer=staticmethod(lambda x: x),
+            element=staticmethod(lambda index, x: x.read(index[0] * 0.5, index[1])),
+        ).apply(X),
+        "^an index is a number of dtype f32 where an integer is needed; cast it",
     ),
     "no_batch": (
         lambda: tenon.vmap(tensor_op(unary("made.ee", batch=classmethod(lambda cls, size, batched, x: None))).apply)(X),

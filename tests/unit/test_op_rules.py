@@ -45,6 +45,7 @@ WRONG_RULES: dict[str, tuple[Callable[..., Any], str]] = {
     "one_value": (lambda g, out, x, y: g * y, "vjp gives 1 gradients for 2 operands"),
     "array": (lambda g, out, x, y: (np.ones(3), None), "vjp gives a ndarray for x where a traced value or None"),
     "dtype": (lambda g, out, x, y: (g * y, x > 0), "vjp gives a gradient of dtype i1 for y, which is tensor<2x3xf64>"),
+    "narrow": (lambda g, out, x, y: (tenon.cast(g, dtype="f32"), None), "vjp gives a gradient of dtype f32 for x, whi"),
     "summed": (lambda g, out, x, y: (tenon.sum(g), None), r"vjp gives a gradient of shape \(\) for x, which has sh"),
     "rows": (lambda g, out, x, y: (g[:1], None), r"vjp gives a gradient of shape \(1, 3\) for x, which has shape "),
 }

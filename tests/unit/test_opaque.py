@@ -298,7 +298,7 @@ def moving(name: str, text: str, target: Literal["llvm", "cuda"] = "llvm", **mor
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("define void @$symbol(ptr %x, ptr %y) { rett void }", r"LLVM refused the IR: (.|\n)*rett void"),
+        ("define void @$symbol(ptr %x, ptr %y) { rett void }", r"refused the IR of @opaque_wrong_0: (.|\n)*rett void"),
         (
             "define void @$symbol(ptr %x) { ret void }",
             r"defines void \(ptr %x\), and is called as void \(ptr, ptr\): operands \(1\), then results \(1\)",
