@@ -45,7 +45,7 @@ __version__ = "0.1.0"
 _WHERE: dict[str, str] = {
     **dict.fromkeys(("jit", "JitFunction"), "tenon.runtime.jit"),
     **dict.fromkeys(("grad", "linear_transpose", "linearize", "value_and_grad", "vjp", "jvp"), "tenon.transform"),
-    **dict.fromkeys(("apply_along_axis", "map", "piecewise", "vectorize"), "tenon.mapping"),
+    **dict.fromkeys(("apply_along_axis", "map", "piecewise", "tree_map", "vectorize"), "tenon.mapping"),
     **dict.fromkeys(("jacfwd", "jacrev", "hessian"), "tenon.jacobians"),
     **dict.fromkeys(
         ("associative_scan", "checkpoint", "cond", "fori_loop", "while_loop", "scan", "switch"), "tenon.control_flow"

@@ -140,6 +140,7 @@ from tenon.dialects.types.types import tensor_type as tensor_type
 from tenon.arrays.products import tensordot as tensordot
 from tenon.traces.function import trace as trace
 from xdsl.irdl import traits_def as traits_def
+from tenon.mapping import tree_map as tree_map
 from tenon.arrays.dtypes import uint16 as uint16
 from tenon.arrays.dtypes import uint32 as uint32
 from tenon.arrays.dtypes import uint64 as uint64

@@ -1,4 +1,5 @@
-"""Functions of one element, along arrays: `map` one after the other, `vectorize` for all that arrays broadcast to."""
+"""Functions of one element, along arrays: `map` one after the other, `vectorize` for all that arrays broadcast to;
+`tree_map` for the leaves of trees."""
 
 from __future__ import annotations
 
@@ -62,6 +63,29 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         return parts[0]
     (first, kind), (last, _) = (flatten(part) for part in parts)
     return unflatten(kind, [ops.concatenate([x, y], axis=0) for x, y in zip(first, last, strict=True)])
+
+
+@shows_user_frames
+def tree_map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """What `f` gives for each leaf of `tree` and those of the trees `rest` at the same places, in a tree like `tree`.
+
+    Trees are tuples, lists, dicts, dataclasses and modules, as arguments of functions of `jit` are, and leaves all
+    else. `None` in `tree` stays `None`. Raises `ValueError` where the trees differ in the names of their leaves.
+
+    >>> params, slopes = {"w": np.ones(2), "b": 0.5}, {"w": np.array([1.0, 2.0]), "b": 1.0}
+    >>> tenon.tree_map(lambda p, g: p - 0.1 * g, params, slopes)
+    """
+    check_functions("tree_map", f)
+    leaves, structure = flatten(tree)
+    columns, names = [leaves], [*paths(structure)]
+    for position, other in enumerate(rest):
+        column, kind = flatten(other)
+        found = dict(zip(paths(kind), column, strict=True))
+        if differing := sorted(found.keys() ^ {*names}):
+            raise ValueError(f"tree_map: {differing[0]} is in one of tree and rest[{position}], and not in the other")
+        columns.append([found[name] for name in names])
+    results = [None if row[0] is None else f(*row) for row in zip(*columns, strict=True)]
+    return unflatten(structure, results)
 
 
 def vectorize(

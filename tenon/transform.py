@@ -143,6 +143,10 @@ def value_and_grad(
     def transformed(*args: Any, **kwargs: Any) -> Any:
         wanted = _positions(argnums, len(args), "grad")
         result, groups = _linearized(lambda *a: call_user(function, *a, **kwargs), args, wanted, "grad")
+        if has_aux and not (isinstance(result, tuple | list) and len(result) == 2):
+            raise TypeError(
+                f"grad: {name_of(function)} must return (value, aux), as has_aux says, but returns {describe(result)}"
+            )
         value, aux = result if has_aux else (result, None)
         if not isinstance(value, Value):
             value = to_value(value) if is_array(value) else value

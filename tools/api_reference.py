@@ -33,7 +33,7 @@ _TRANSFORMS = (
         "vmap",
         "checkpoint",
     ),
-    *("cond", "switch", "fori_loop", "while_loop", "scan", "associative_scan", "map", "vectorize"),
+    *("cond", "switch", "fori_loop", "while_loop", "scan", "associative_scan", "map", "tree_map", "vectorize"),
     *("apply_along_axis", "piecewise"),
     *("custom_vjp", "custom_jvp", "custom_gradient"),
 )

@@ -55,6 +55,9 @@ INSTEAD: dict[str, str] = {
     "block_until_ready": "calls return when they are done",
     "device_put": "write tenon.tensor(x, device=...) or x.to(device)",
     "pmap": "write tenon.vmap; kernels run on all cores",
+    "tree": "write tenon.tree_map(f, tree, ...)",
+    "tree_util": "write tenon.tree_map(f, tree, ...)",
+    "PRNGKey": "a key is two words of i32, np.array([0, seed], np.int32) say, of which tenon.split_key makes more",
     "lax": "control flow and ops are names of tenon itself",
     "Generator": "write numpy.random.default_rng(seed), which is what generator= takes",
 }

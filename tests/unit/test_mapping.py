@@ -20,6 +20,26 @@ def both(element: Any) -> Any:
     return {"squares": (element["x"] ** 2).sum(), "next": element["y"] + 1}
 
 
+def test_functions_of_the_leaves_of_trees() -> None:
+    params, slopes = {"w": X, "rest": (X[0], 2)}, {"rest": [V[0], 4], "w": V}
+    found = tenon.tree_map(lambda p, g: p.sum() - g if isinstance(p, np.ndarray) else p + g, params, slopes)
+    assert isinstance(found["rest"], tuple)
+    assert found["rest"][1] == 6
+    np.testing.assert_array_equal(found["w"], X.sum() - V)
+    model: Any = tenon.nn.Linear(3, 2)
+    slope = tenon.grad(lambda model: (model(X) ** 2).sum())(model)
+    stepped = tenon.jit(lambda m, g: tenon.tree_map(lambda p, g: p - 0.1 * g, m, g))(model, slope)
+    np.testing.assert_allclose(stepped.weight, model.weight - 0.1 * slope.weight, rtol=1e-6)
+    assert tenon.tree_map(lambda x: x + 1, (1, None)) == (2, None)
+    with pytest.raises(ValueError, match=r"^tree_map: b is in one of tree and rest\[0\], and not in the other"):
+        tenon.tree_map(lambda p, g: p, {"a": 1, "b": 2}, {"a": 1})
+
+
+def test_a_function_without_aux_is_named() -> None:
+    with pytest.raises(TypeError, match=r"^grad: <lambda> must return \(value, aux\), as has_aux says, but"):
+        tenon.grad(lambda x: (x.sum(), x, x), has_aux=True)(X)
+
+
 @pytest.mark.parametrize("batch_size", [None, 1, 3, 4, 7])
 def test_map_is_a_loop(batch_size: int | None) -> None:
     xs = {"x": X, "y": np.arange(4)}
