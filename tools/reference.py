@@ -46,8 +46,9 @@ _CHAPTERS: dict[str, tuple[str, ...]] = {
     ),
     "Products and windows": (
         *("contraction", "products", "einsum", "convolution", "transposed_convolution"),
-        *("sliding", "pooling", "global_pooling", "fourier", "determinant"),
+        *("sliding", "pooling", "global_pooling", "fourier"),
     ),
+    "Matrices": ("cholesky", "singular", "orthogonal", "solving", "determinant", "spectral"),
     "Networks": ("normalization", "batch_normalization", "loss", "class_loss"),
     "Control": ("control_flow", "scan", "checkpoint", "identity"),
 }

@@ -2,7 +2,7 @@
 
 Before: a verified module of any stage. After: the same results with fewer or cheaper ops; result types are as they
 were. Numbers may differ where an equation in `equations_arithmetic` says so: zeros may change their sign; and in
-rounding where `equations_products` does.
+rounding where `equations_products` and `equations_matrices` do.
 
 An op class may state equations of its own, as the hook `canonicalize`."""
 
@@ -32,6 +32,7 @@ from tenon.passes.simplify.dce import Effects, erase_unreachable_functions
 from tenon.passes.simplify.equations_arithmetic import ARITHMETIC_EQUATIONS
 from tenon.passes.simplify.equations_bands import BAND_EQUATIONS
 from tenon.passes.simplify.equations_dtypes import DTYPE_EQUATIONS
+from tenon.passes.simplify.equations_matrices import MATRIX_EQUATIONS
 from tenon.passes.simplify.equations_places import PLACE_EQUATIONS
 from tenon.passes.simplify.equations_products import NORMALIZED_PRODUCTS
 from tenon.passes.simplify.equations_selections import SELECTION_EQUATIONS
@@ -71,6 +72,7 @@ class CanonicalizePass(ModulePass):
             PLACE_EQUATIONS,
             SELECTION_EQUATIONS,
             NORMALIZED_PRODUCTS,
+            MATRIX_EQUATIONS,
         )
         keys = dict.fromkeys(key for table in tables for key in table)
         equations = {key: [pattern for table in tables for pattern in table.get(key, ())] for key in keys}

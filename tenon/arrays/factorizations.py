@@ -208,9 +208,7 @@ def lstsq(a: Any, b: Any, /, *, rtol: float | None = None) -> LstsqResult:
         raise ValueError(f"lstsq: {shapes} where (m, n) and (m, k) or (m,) is needed")
     tolerance = -1.0 if rtol is None else float(rtol)
     wide, columns = in_wide_type(left), in_wide_type(right if right.ndim == 2 else ops.expand_dims(right, axis=1))
-    # the decomposition by which the equations are solved
-    _, s, _ = ops.svd(wide, full_matrices=False)
-    solution = LeastSquaresOp.apply(wide, columns, rtol=tolerance)
+    solution, s = LeastSquaresOp.apply(wide, columns, rtol=tolerance)
     residuals = ops.sum(ops.square(ops.matmul(wide, solution) - columns), axis=0)
     rank = ops.count_nonzero(s > smallest(s, left.shape, tolerance), axis=-1)
     if right.ndim == 1:

@@ -173,8 +173,12 @@ def inverses(s: Any, shape: tuple[int, ...], rtol: float) -> Any:
 def smallest(s: Any, shape: tuple[int, ...], rtol: float) -> Any:
     """The value (..., 1) up to which singular values `s` (..., k) of matrices of that shape count as 0: `rtol` times
     the largest, or the larger side times the machine epsilon if it is negative."""
-    tolerance = float(max(shape[-2:]) * np.finfo(s.dtype).eps) if rtol < 0 else rtol
-    return ops.max(s, axis=-1, keepdims=True, start=0) * tolerance
+    return ops.max(s, axis=-1, keepdims=True, start=0) * tolerance(shape, s.dtype, rtol)
+
+
+def tolerance(shape: tuple[int, ...], dtype: Any, rtol: float) -> float:
+    """`rtol`, or if it is negative the larger side of matrices of that shape times the machine epsilon."""
+    return float(max(shape[-2:]) * np.finfo(dtype).eps) if rtol < 0 else rtol
 
 
 @tensor_function

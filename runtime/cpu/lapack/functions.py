@@ -3,7 +3,7 @@ matrices."""
 
 from __future__ import annotations
 
-from tenon.runtime.cpu.ir_types import I8, I64, PTR, pointer
+from tenon.runtime.cpu.ir_types import F64, I8, I64, PTR, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.lapack import small
 from tenon.runtime.cpu.lapack.determinants import determinants
@@ -20,6 +20,7 @@ def lapack_functions(bits: int, integer_bits: int) -> Stacks:
     _elimination(code)
     _spectral(code)
     _singular(code)
+    _least_squares(code)
     _orthogonal(code)
     return code
 
@@ -186,6 +187,53 @@ def _singular(code: Stacks) -> None:
         *("svdvals", ("m", "n"), lambda m, n: (m * n,), lambda m, n: (code.select(m < n, m, n),)),
         lambda m, n: m * n,
         values_alone,
+    )
+
+
+def _least_squares(code: Stacks) -> None:
+    def solve(
+        room: Value, a: Value, b: Value, x: Value, s: Value, m: Value, n: Value, k: Value, rtol: Value
+    ) -> Operand:
+        # LAPACK may search forever for singular values that are no numbers, and scales by the largest number of b.
+        is_refused = code.local(I64, 0)
+        for numbers, count in ((a, m * n), (b, m * k)):
+            with code.each(count) as i, code.if_(numbers[i] - numbers[i] != 0.0):
+                is_refused.set(1)
+        info = code.local(I64, 1)
+        with code.if_(is_refused == 0):
+            info.set(solved(room, a, b, x, s, m, n, k, rtol))
+        return info
+
+    def solved(
+        room: Value, a: Value, b: Value, x: Value, s: Value, m: Value, n: Value, k: Value, rtol: Value
+    ) -> Operand:
+        larger = code.select(m > n, m, n)
+        columns = room.at(m * n)
+        code.turned(room, a, m, n)
+        with code.each(m) as i, code.each(k) as j:
+            columns[j * larger + i] = b[i * k + j]
+        rank, wanted, whole = code.array(I64), code.array(code.real), code.array(I64)
+        given = ("gelsd", m, n, k, room, m, columns, larger, s, tolerance(rtol, larger), rank)
+        code.lapack(*given, wanted, ASKED, whole)
+        reals, integers = code.integer_of(wanted.load()), whole.to(pointer(code.integer)).load().to(I64)
+        info = code.with_room([reals, integers], lambda work, more: code.lapack(*given, work, reals, more))
+        with code.each(n) as i, code.each(k) as j:
+            x[i * k + j] = columns[j * larger + i]
+        return info
+
+    def tolerance(rtol: Value, larger: Value) -> Value:
+        """The address of the tolerance with these bits, or if it is negative of that for matrices so large."""
+        given, least = rtol.bits(F64), larger.to(F64) * (2.0**-52 if code.real is F64 else 2.0**-23)
+        chosen = code.select(given < 0.0, least, given)
+        return code.local(code.real, chosen.to(code.real)).address
+
+    code.stacked(
+        "least_squares",
+        ("m", "n", "k", "rtol"),
+        lambda m, n, k, **_: (m * n, m * k),
+        lambda m, n, k, **_: (n * k, code.select(m < n, m, n)),
+        lambda m, n, k, **_: m * n + code.select(m > n, m, n) * k,
+        solve,
     )
 
 
