@@ -261,7 +261,7 @@ class TenonOptMain(xDSLOptMain):
     def _report(self, failure: PassFailure, source: bytes, extension: str) -> FailedRun:
         failure, specs, text = self._find_first_failure(failure, source, extension)
         message = failure.describe(self.specs[failure.index].name)
-        command = ["-p", ",".join(str(spec) for spec in specs)]
+        command = ["-p", ",".join(str(spec) for spec in specs), *[f"--ops={source}" for source in self.args.ops or ()]]
         command += [f"--{flag}" for flag in _REPRODUCED_FLAGS if getattr(self.args, flag.replace("-", "_"))]
         path, line = _write_reproducer(self.args.reproducer_dir, specs[-1].name, message, command, text)
         return FailedRun(message, failure.error, path, line)

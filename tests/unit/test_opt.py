@@ -344,6 +344,17 @@ class TestFailingPass:
         self.failure(valid, "test-refuse", tmp_path)
         assert "raise PassFailedException" in capsys.readouterr().err
 
+    def test_passes_of_users_are_in_the_repetition(
+        self, valid: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        file = tmp_path / "failing_passes_of_a_user.py"
+        file.write_text(
+            PASS_OF_A_USER.format(name="test-of-a-user-fails").replace("{self.number}", "{1 // self.number}")
+        )
+        self.failure(valid, "test-of-a-user-fails", tmp_path / "new", "--ops", str(file))
+        message = "pass 'test-of-a-user-fails' failed: ZeroDivisionError"
+        self.check_repeats(capsys.readouterr().err, message, tmp_path / "again", capsys)
+
     def test_unregistered_ops_are_allowed_in_the_repetition(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
