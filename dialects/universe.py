@@ -27,7 +27,7 @@ UPSTREAM = {
     "memref": _upstream("prefetch", "MemRefWithPrefetch"),
     "nvgpu": _upstream("nvgpu", "NvGpu"),
     "nvvm": _upstream("nvvm", "NVVM"),
-    "vector": _upstream("vector_contract", "ContractingVector"),
+    "vector": _upstream("vector_ops", "VectorOps"),
     "warpgroup": _upstream("warpgroup", "Warpgroup"),
 }
 """Dialects that xDSL lacks, or has without what Tenon prints; made when they are asked for."""

@@ -14,7 +14,7 @@ from tenon.dialects.interpreter.access import check_index, out_of_bounds, runtim
 from tenon.dialects.interpreter.arith import BINARY
 from tenon.dialects.interpreter.interpreter import Interpreter, computes, element_dtype, implements
 from tenon.dialects.interpreter.math import in_float64, multiply_add
-from tenon.dialects.upstream.vector_contract import VectorContractOp
+from tenon.dialects.upstream.vector_ops import GatherOp, VectorContractOp
 
 
 def _window(op: Any, array: Any, index: Sequence[Any], shape: Sequence[int]) -> np.ndarray:
@@ -54,6 +54,18 @@ def _masked_load(interpreter: Interpreter, op: vector.MaskedLoadOp, array: Any, 
     if mask.any():
         loaded[mask] = array[_lanes(op, array, index, mask)]
     return (loaded,)
+
+
+@implements(GatherOp)
+def _gather(interpreter: Interpreter, op: GatherOp, array: Any, *operands: Any) -> Sequence[Any]:
+    *leading, first = operands[:-3]
+    places, mask, others = operands[-3:]
+    gathered = np.array(others)
+    for lane in np.flatnonzero(mask):
+        index = (*leading, first + places[lane])
+        check_index(op, index, array.shape)
+        gathered[lane] = array[index]
+    return (gathered,)
 
 
 @implements(vector.MaskedStoreOp)

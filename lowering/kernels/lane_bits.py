@@ -19,7 +19,7 @@ def compute_bits(statement: Statement, loop: int | None = None) -> int:
     places = set[SSAValue]() if loop is None else _scalars(statement, loop)
     values = [
         *statement.body.args,
-        *(result for op in statement.body.ops if not is_only_cast(op) for result in op.results),
+        *(result for op in statement.body.ops if not is_only_cast(op) and not _is_place(op) for result in op.results),
     ]
     return max(max((_bits(value.type) for value in values if value not in places), default=32), 8)
 
@@ -51,6 +51,11 @@ def _scalars(statement: Statement, loop: int) -> set[SSAValue]:
 
 def _is_whole(value_type: Attribute) -> bool:
     return isinstance(value_type, IndexType | IntegerType)
+
+
+def _is_place(op: Operation) -> bool:
+    """Whether `op` makes of narrower lanes the places at which they read, and nothing else: what gathers takes such."""
+    return isinstance(op, arith.IndexCastOp) and all(isinstance(u.operation, memref.LoadOp) for u in op.result.uses)
 
 
 def is_only_cast(op: Operation) -> bool:

@@ -76,13 +76,16 @@ def vector_obstacle(
     packed: tuple[int, ...] = (),
     *,
     whole_rows: bool = False,
+    gathers: bool = False,
 ) -> str | None:
     """Why the iterations of `loop` cannot be the lanes of vectors; None if they can.
 
     Inputs that have unit stride along `across` instead, a parallel loop, are no obstacle, nor are outputs of sums
     (`stored_across`), nor inputs at the positions `packed`, which are copied to where they are contiguous. With
     `whole_rows`, all iterations of `across` are computed together, and inputs and outputs may have a row for each
-    iteration of `loop` (`row_accesses`).
+    iteration of `loop` (`row_accesses`). Lanes may read at places of their own along the last dimension, which is one
+    instruction; with `gathers` at any others, too (`_can_gather`), without where that is worth it for a statement by
+    itself (`_computes_more`).
     """
     in_rows = row_accesses(statement, loop, across) if whole_rows else []
     turned = stored_across(statement, loop, across)
@@ -118,7 +121,7 @@ def vector_obstacle(
     written = {root_of(output.buffer): output.subscripts for output in statement.outputs}
     if any(written.get(root_of(a.buffer), a.subscripts) != a.subscripts for a in statement.inputs):
         return "the op reads a buffer that it writes at another index"
-    return _body_obstacle(statement, loop)
+    return _body_obstacle(statement, loop, anywhere=gathers or _computes_more(statement))
 
 
 @once
@@ -138,7 +141,7 @@ def is_scanned(statement: Statement, loop: int) -> bool:
     )
 
 
-def _body_obstacle(statement: Statement, loop: int) -> str | None:
+def _body_obstacle(statement: Statement, loop: int, *, anywhere: bool) -> str | None:
     varying: set[SSAValue] = {
         argument
         for argument, access in zip(statement.body.args, statement.accesses, strict=True)
@@ -157,7 +160,9 @@ def _body_obstacle(statement: Statement, loop: int) -> str | None:
             case memref.LoadOp():
                 last = op.indices[-1] if op.indices else None
                 is_anywhere = any(i in varying for i in op.indices[:-1])
-                if (is_anywhere or (last in varying and not is_index_of(last, loop))) and not can_gather:
+                if is_anywhere and not (can_gather and anywhere):
+                    return "the body reads at an index that varies along it, and not the last one alone"
+                if last in varying and not is_index_of(last, loop) and not can_gather:
                     return "the body reads at an index that varies along it"
             case _:
                 if op.regions or op.name.partition(".")[0] not in ("arith", "math"):
@@ -171,14 +176,16 @@ _FEW_INSTRUCTIONS = (math.AbsFOp, math.FmaOp, math.SqrtOp, math.CopySignOp, math
 
 
 def _can_gather(statement: Statement, loop: int) -> bool:
-    """Whether lanes along `loop`, of so many iterations as are known, may read at an index of their own, which takes a
-    load for each: where functions of many instructions are computed of what is read or beside it, which would be
-    computed lane by lane as well. All else LLVM vectorizes as well, if it is worth it."""
+    """Whether lanes along `loop`, of so many iterations as are known, may read at an index of their own."""
     if LoopKind.REDUCTION in statement.kinds or isinstance(statement.extents[loop], Size):
         return False
     written = {root_of(output.buffer) for output in statement.outputs}
-    if any(root_of(load.memref) in written for load in statement.body_loads()):
-        return False
+    return not any(root_of(load.memref) in written for load in statement.body_loads())
+
+
+def _computes_more(statement: Statement) -> bool:
+    """Whether functions of many instructions are computed of what is read at places of lanes or beside it, which would
+    be computed lane by lane as well."""
     ops = statement.body.ops
     return any(
         isinstance(op, RemFOp) or (op.name.startswith("math.") and not isinstance(op, _FEW_INSTRUCTIONS)) for op in ops

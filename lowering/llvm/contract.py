@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float32Type, VectorType, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tenon.dialects.support.dataclass import dataclass
-from tenon.dialects.upstream.vector_contract import VectorContractOp
+from tenon.dialects.upstream.vector_ops import VectorContractOp
 from tenon.lowering.llvm.function import FunctionWriter, Handlers
 from tenon.lowering.llvm.types import LlvmType
 from tenon.passes.machine import VECTOR_BITS

@@ -103,6 +103,23 @@ def masked_load(writer: FunctionWriter, value_type: LlvmType, pointer: str, mask
     return from_memory(writer, value_type, loaded)
 
 
+@handles("vector.gather")
+def _gather(writer: FunctionWriter, op: Operation) -> None:
+    base, *offsets, places, mask, otherwise = op.operands
+    value_type, place = writer.stored_type_of(op.results[0]), writer.stored_type_of(places)
+    stored, lanes = value_type.in_memory, value_type.lanes
+    name = f"llvm.masked.gather.{stored.suffix}.v{lanes}p0"
+    writer.declare(f"declare {stored.text} @{name}(<{lanes} x ptr>, {value_type.integer(1).text}, {stored.text})")
+    first, pointers = writer.address(base, offsets), f"<{lanes} x ptr>"
+    pointer = writer.emit(f"getelementptr inbounds {stored.element}, ptr {first}, {place.text} {writer.values[places]}")
+    otherwise = to_memory(writer, value_type, writer.values[otherwise])
+    gathered = writer.emit(
+        f"call {stored.text} @{name}({pointers} align {value_type.bytes} {pointer}, {writer.typed(mask)}, "
+        f"{stored.text} {otherwise})"
+    )
+    writer.values[op.results[0]] = from_memory(writer, value_type, gathered)
+
+
 @handles("vector.maskedstore")
 def _masked_store(writer: FunctionWriter, op: Operation) -> None:
     base, *indices, mask, value = op.operands

@@ -30,7 +30,7 @@ from xdsl.rewriter import InsertPoint
 from tenon.dialects.families.monoid import ADD_FLOATS
 from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.vector_arith import element_type_of
-from tenon.dialects.upstream.vector_contract import VectorContractOp
+from tenon.dialects.upstream.vector_ops import VectorContractOp
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.loop_ir.nests import constant_int

@@ -20,7 +20,7 @@ from tenon.lowering.kernels.lane_bits import is_only_cast
 from tenon.lowering.kernels.statement import Access, Statement, Stride, element_type, is_index_of
 from tenon.lowering.loop_ir.builder import INDEX, LoopBuilder, Position, vector_op, vector_type
 from tenon.lowering.loop_ir.padded_loads import load_padded
-from tenon.lowering.nests.transposed_tiles import lanes_apart, loaded_lanes, transposed, vector_starts
+from tenon.lowering.nests.transposed_tiles import gathered_lanes, lanes_apart, transposed, vector_starts
 
 _NO_FASTMATH: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 
@@ -338,7 +338,7 @@ class BodyEmitter:
             assert buffer.memref is not None, f"{op.memref.type} is read before it is written"
             source, indices = buffer.memref, [indices[dim] for dim in buffer.dims]
         if any(wide) and not contiguous:
-            return loaded_lanes(self._builder, source, indices, lanes.active)
+            return gathered_lanes(self._builder, source, indices, lanes.active)
         return self.load_from(source, tuple(indices), lanes if contiguous else ONE_LANE, reads)
 
     def _compute(self, op: Operation, values: dict[SSAValue, SSAValue], lanes: Lanes, reads: Reads) -> None:

@@ -8,7 +8,7 @@ from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
-from tenon.dialects.upstream.vector_contract import VectorContractOp
+from tenon.dialects.upstream.vector_ops import VectorContractOp
 from tenon.lowering.kernels.dot_products import ELEMENTS, DotProduct, dot_product
 from tenon.lowering.kernels.statement import LoopKind, Statement, element_type
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps, vector_op, vector_type

@@ -34,7 +34,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 
-from tenon.dialects.upstream.vector_contract import VectorContractOp
+from tenon.dialects.upstream.vector_ops import VectorContractOp
 from tenon.lowering.kernels.dot_products import ELEMENTS, GROUP_BITS, DotProduct, has_groups
 from tenon.lowering.kernels.statement import Statement, Stride, element_type
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps, vector_op, vector_type

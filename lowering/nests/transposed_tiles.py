@@ -25,6 +25,7 @@ from xdsl.dialects import memref, vector
 from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, VectorType, i64
 from xdsl.ir import SSAValue
 
+from tenon.dialects.upstream.vector_ops import GatherOp
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.kernels.turn_rows import prime_factors
 from tenon.lowering.loop_ir.builder import LoopBuilder, vector_type
@@ -144,6 +145,21 @@ def gathered(builder: LoopBuilder, vectors: Sequence[SSAValue], places: Sequence
         ]
         result = shuffle(builder, result, second, mask)
     return result
+
+
+def gathered_lanes(builder: LoopBuilder, source: SSAValue, indices: Sequence[SSAValue], active: int | None) -> SSAValue:
+    """The vector of what `source` has for each of the first `active` lanes (`None`: all) of those `indices` that are
+    vectors, by one instruction where only the last of them is; the other lanes are 0, whatever their indices are."""
+    *outer, places = indices
+    element = element_type(source)
+    if not isinstance(places.type, VectorType) or any(isinstance(index.type, VectorType) for index in outer):
+        return loaded_lanes(builder, source, indices, active)
+    width = _lanes(places)
+    wide: Any = vector_type(element, width)
+    zeros = builder.constant(DenseIntOrFPElementsAttr.from_list(wide, [0]), wide)
+    mask = builder.mask(width if active is None else active, width)
+    operands = (source, *outer, builder.index_constant(0), places, mask, zeros)
+    return builder.value(GatherOp.create(operands=operands, result_types=(wide,)))
 
 
 def loaded_lanes(builder: LoopBuilder, source: SSAValue, indices: Sequence[SSAValue], active: int | None) -> SSAValue:

@@ -287,7 +287,7 @@ def _decide_along(
     """All statements vectorized along a shared loop, in strips whose intermediates fit, or what is against that."""
     decisions: list[tuple[Schedule | None, float]] = []
     for number, (statement, loop) in enumerate(zip(kernel.statements, chosen, strict=True)):
-        tile, cost = decide_tile(statement, [loop], machine, jam=False)
+        tile, cost = decide_tile(statement, [loop], machine, jam=False, gathers=True)
         cut = {known[number] for known in shared}
         if tile is None:
             decisions.append(decide_rows(statement, loop, set(range(len(statement.extents))) - cut, machine))

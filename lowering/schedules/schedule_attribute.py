@@ -238,7 +238,7 @@ def _check_rest(statement: Statement, schedule: Schedule, loop: int) -> None:
         raise ValueError(f"schedule: rest is loop {loop}, not the last reduction of what is packed")
     if statement.divides_integers():
         raise ValueError("schedule: rest has masked lanes, in which integers cannot be divided")
-    obstacle = vector_obstacle(statement, loop, packed=(schedule.pack,))
+    obstacle = vector_obstacle(statement, loop, packed=(schedule.pack,), gathers=True)
     if obstacle is not None:
         raise ValueError(f"schedule: rest is loop {loop}, which cannot be vectorized: {obstacle}")
 
@@ -343,7 +343,7 @@ def _check_vector(statement: Statement, schedule: Schedule, loop: int) -> None:
     packed = tuple([n for n, along in schedule.packed.items() if along == loop])
     # Tiles of matrices are stored as they are.
     across = schedule.jam if schedule.tile is None else None
-    obstacle = vector_obstacle(statement, loop, across, packed, whole_rows=schedule.takes_rows(statement))
+    obstacle = vector_obstacle(statement, loop, across, packed, whole_rows=schedule.takes_rows(statement), gathers=True)
     if obstacle is not None:
         raise ValueError(f"schedule: loop {loop} cannot be vectorized: {obstacle}")
     in_rows = schedule.in_rows(statement)

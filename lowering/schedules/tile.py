@@ -77,16 +77,18 @@ def decide_tile(
     *,
     jam: bool = True,
     panels: bool = False,
+    gathers: bool = False,
 ) -> tuple[Schedule | None, float]:
     """The best schedule that vectorizes and jams only `loops`, and what it costs: iterations per lane. With
-    `panels`, inputs may be copied so that a loop can be vectorized, or taken in groups by dot products."""
+    `panels`, inputs may be copied so that a loop can be vectorized, or taken in groups by dot products. With `gathers`,
+    lanes may read at any places of their own."""
     work = float(prod(map(estimate, statement.extents)))
     packed = column_operands(statement, loops) if panels else {}
     if panels and (tiled := _decide_matrices(statement, loops, packed, machine)) is not None:
         return tiled, work / TILE**2
     lanes, chosen = 1.0, None
     for loop in loops:
-        along = lanes_along(statement, loop, packed, machine)
+        along = lanes_along(statement, loop, packed, machine, gathers=gathers)
         if along.obstacle is not None:
             continue
         if along.filled > lanes or (
@@ -123,12 +125,15 @@ class Lanes:
     obstacle: str | None
 
 
-def lanes_along(statement: Statement, loop: int, packed: Mapping[int, int], machine: Machine) -> Lanes:
+def lanes_along(
+    statement: Statement, loop: int, packed: Mapping[int, int], machine: Machine, *, gathers: bool = False
+) -> Lanes:
     """What there is to say for vectors along a loop, where inputs may be `packed` for it (`column_operands`)."""
     width = min(machine.vector_bits // compute_bits(statement, loop), _widest(statement, loop))
     if width < 2:
         return Lanes(width, 1.0, "a vector would have one lane")
-    obstacle = vector_obstacle(statement, loop, packed=(packed[loop],) if loop in packed else ())
+    copied = (packed[loop],) if loop in packed else ()
+    obstacle = vector_obstacle(statement, loop, packed=copied, gathers=gathers)
     return Lanes(width, _lanes_filled(statement, loop, width) if obstacle is None else 1.0, obstacle)
 
 

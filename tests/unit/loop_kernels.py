@@ -18,7 +18,7 @@ from tenon.dialects.interpreter.interpreter import Interpreter
 from tenon.dialects.upstream.amx import Amx
 from tenon.dialects.upstream.prefetch import MemRefWithPrefetch
 from tenon.dialects.upstream.vector_arith import VectorArith
-from tenon.dialects.upstream.vector_contract import ContractingVector
+from tenon.dialects.upstream.vector_ops import VectorOps
 from tenon.lowering.nests.convert_structured_to_loops import ConvertStructuredToLoopsPass
 from tenon.lowering.schedules.schedule import SchedulePass
 
@@ -33,7 +33,7 @@ def parse(text: str, *, verify: bool = True) -> ModuleOp:
             context.register_dialect(name, load)
     context.load_dialect(VectorArith)
     context.load_dialect(MemRefWithPrefetch)
-    context.load_dialect(ContractingVector)
+    context.load_dialect(VectorOps)
     context.load_dialect(Amx)
     module = Parser(context, text).parse_module()
     if verify:
