@@ -67,6 +67,8 @@ def _iteration_of(op: ElementwiseOp | IndexMapOp | IndexingOp | ReductionOp | Co
         return None
     count = len(op.operands)
     operands = [_plain_access(space, *known) for known in zip(space.operands, sizes, strict=False)]
+    if isinstance(op, IndexingOp):
+        operands = [_access_in_step(space, *known) for known in zip(op.operand_places(), sizes, strict=False)]
     results = [_plain_access(space, *known) for known in zip(space.results, sizes[count:], strict=True)]
     known_results = tuple([access for access in results if access is not None])
     if len(known_results) != len(results):
@@ -111,6 +113,12 @@ def _plain_access(space: IterationSpace, places: AffineMap, sizes: tuple[int, ..
     return None if ACROSS in access else access
 
 
+def _access_in_step(space: IterationSpace, places: AffineMap | None, sizes: tuple[int, ...]) -> Access | None:
+    """The loops that index an operand of which each element is read once, if any is: what rows are read at had better
+    be computed for several of them."""
+    return None if places is None or space.rereads(sizes) else _plain_access(space, places, sizes)
+
+
 def rearranges_results(op: Operation, iteration: Iteration) -> bool:
     """Whether `op` reads elements once, at other places, and nothing that uses its result could share its loops."""
     if not isinstance(op, IndexMapOp) or iteration.operands[0] is not None:
@@ -118,6 +126,12 @@ def rearranges_results(op: Operation, iteration: Iteration) -> bool:
     if iteration.space.rereads(shape(op, op.operands[0].type)) or not is_indexed(op):
         return False
     return not any(isinstance(use.operation, ElementwiseOp | ReductionOp) for use in op.results[0].uses)
+
+
+def reduces_rows(space: IterationSpace) -> bool:
+    """Whether a reduction combines along the innermost loop and leaves some loop to share."""
+    loops = [p for extent, p in zip(space.extents, space.parallel, strict=True) if extent != 1]
+    return bool(loops) and not loops[-1] and any(loops)
 
 
 def moves_ranges(op: Operation, iteration: Iteration) -> bool:

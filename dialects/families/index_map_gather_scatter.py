@@ -17,6 +17,7 @@ from tenon.dialects.definition.signature import map_grouped
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.iteration_space import IterationSpace, Subscript
 from tenon.dialects.families.linalg_builders import (
+    ElementReader,
     LoopIndex,
     Reader,
     clamp,
@@ -220,6 +221,11 @@ class IndexingOp(StructuredOp):
         """Whether neighbours along the last dimension of the result are neighbours in what is read at other places."""
         return False
 
+    def operand_places(self) -> tuple[AffineMap | None, ...]:
+        """For each operand where `element` reads it, in terms of the result's index, each of which is an index by
+        itself; `None` where that may be anywhere."""
+        return (None,) * len(self.operands)
+
     def iteration_space(self, operands: Sequence[SSAValue]) -> IterationSpace:
         """A loop for each dimension of the results; no operands, since they are read at any places."""
         return over_results(self)
@@ -227,14 +233,22 @@ class IndexingOp(StructuredOp):
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         result = self.results[0]
         shape = static_shape(result)
-        readers = map_grouped(Reader, operands)
+        flat = [v for o in operands for v in (o if isinstance(o, tuple) else () if o is None else (o,))]
+        at_loops = [(v, places) for v, places in zip(flat, self.operand_places(), strict=True) if places is not None]
 
-        def body(_: list[Value]) -> Sequence[Value]:
+        def body(elements: list[Value]) -> Sequence[Value]:
             index = tuple([LoopIndex(i, size) for i, size in enumerate(shape)])
+            all_places, known = iter(self.operand_places()), iter(elements)  # in the order of operands
+
+            def reader(v: SSAValue) -> Reader:
+                places = next(all_places)
+                return Reader(v) if places is None else ElementReader(v, places, next(known))
+
+            readers = map_grouped(reader, operands)
             element = self.element(index, *readers, **self.settings)
             return [to_scalar(element, element_of(result.type), f"{self.name}: the result of element")]
 
-        return elementwise([], shape, [element_of(result.type)], body)
+        return elementwise(at_loops, shape, [element_of(result.type)], body)
 
 
 class ScatterOp(StructuredOp):

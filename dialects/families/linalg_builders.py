@@ -188,6 +188,25 @@ class Reader:
         return Value(emit(op).results[0])
 
 
+class ElementReader(Reader):
+    """An operand that may be read at `places` of the loops around alone, where its element is at hand."""
+
+    def __init__(self, source: SSAValue, places: AffineMap, element: Value) -> None:
+        super().__init__(source)
+        self._places, self._element = places, element
+
+    def read_inside(self, *indices: Value | int) -> Value:
+        dims = [AffineDimExpr(op.dim.value.data) if (op := _loop(i)) is not None else None for i in indices]
+        if dims != list(self._places.results):
+            raise ValueError(f"an operand is read elsewhere than at {self._places}, which operand_places states")
+        return self._element
+
+
+def _loop(index: Value | int) -> linalg.ops.IndexOp | None:
+    op = index.ssa.owner if isinstance(index, Value) else None
+    return op if isinstance(op, linalg.ops.IndexOp) else None
+
+
 def clamp(value: Value, size: int) -> Value:
     """`value` limited to [0, size)."""
     if is_known_inside(value, size):

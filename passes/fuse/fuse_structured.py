@@ -57,6 +57,7 @@ from tenon.passes.fuse.generics import (
     write_generic,
 )
 
+_MOVES = (arith.ConstantOp, linalg.ops.YieldOp)
 _DESTINATIONS = (arith.ConstantOp, linalg.ops.FillOp, tensor.EmptyOp)
 
 
@@ -102,6 +103,7 @@ class _KernelFusion:
         self._block = block
         _read_fills(block)
         self._uses = GenericUses(block)
+        self._gathers = any(map(_gathers, self._uses.generics))
 
     def run(self) -> None:
         """Visit every generic once."""
@@ -231,6 +233,9 @@ class _KernelFusion:
             return False
         if not consumer.rereads(index):
             return True
+        if self._gathers and consumer.is_parallel and _varies_innermost(consumer, index):
+            # It is computed in vectors, in front of the loops that read it again, and stays near.
+            return all(isinstance(op, _MOVES) for op in producer.block.ops)
         if consumer.is_parallel or not producer.inputs:
             # What follows from the indices alone is had as fast as an element of the other operands is read.
             return cheap and (consumer.is_parallel or not all(map(consumer.rereads, range(len(consumer.inputs)))))
@@ -323,6 +328,23 @@ class _KernelFusion:
             self._uses.use_at(value, later.position)
         self._uses.forget(earlier)
         return True
+
+
+def _gathers(generic: Generic) -> bool:
+    """Whether the body reads elements at places that are data."""
+    data: set[SSAValue] = set(generic.block.args)
+    for op in generic.block.ops:
+        if any(operand in data for operand in op.operands):
+            if isinstance(op, tensor.ExtractOp):
+                return True
+            data.update(op.results)
+    return False
+
+
+def _varies_innermost(generic: Generic, index: int) -> bool:
+    """Whether an input is another one for neighbours along the innermost loop."""
+    places = generic.space.operands[index].results
+    return AffineDimExpr(len(generic.space.extents) - 1) in places
 
 
 def _read_fills(block: Block) -> None:

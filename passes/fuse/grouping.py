@@ -17,6 +17,8 @@ Every op starts as a group of its own; groups along a value are merged as long a
 - A reduction over no neighbours that stands alone at the end takes in the rows that are read at computed places for it,
   if there are strips.
 - A reduction of large rows that stands alone joins loops that read these rows anyway.
+- What is read at computed places, one for each element of a row and the same for several rows, shares the loops over
+  these places with what computes them, if there are strips: they are gone through for each of the rows.
 - No path leaves a group and comes back, so that groups can be called one after the other.
 - A kernel has a limited number of inputs and of ops.
 - A contraction joins others if its loops may be cut into strips (`lowering.schedules.strips`): along all loops of its
@@ -45,7 +47,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from tenon.dialects.families import ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp, ScatterOp
-from tenon.dialects.families.iteration_space import ACROSS, IterationSpace
+from tenon.dialects.families.iteration_space import ACROSS
 from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
 from tenon.dialects.types.size import estimate
@@ -60,6 +62,7 @@ from tenon.passes.iteration import (
     moves_ranges,
     reader_of_padding,
     rearranges_results,
+    reduces_rows,
     shape,
 )
 from tenon.passes.machine import Machine
@@ -134,7 +137,10 @@ class Grouping:
             self._moving.add(op)
         else:
             for producer in self._producers(op, everywhere=group.closed):
-                self._try_merge(self.group_of[producer], self.group_of[op])
+                repeated = isinstance(op, IndexingOp) and isinstance(producer, IndexMapOp)
+                # What places are repeated from has not joined these alone.
+                for other in (producer, *(self._producers(producer, everywhere=False) if repeated else ())):
+                    self._try_merge(self.group_of[other], self.group_of[op])
         self._take_in_ranges(op)
         return self.group_of[op]
 
@@ -149,7 +155,7 @@ class Grouping:
             if not isinstance(op, ElementwiseOp) or (len(users) != 1 and not _is_repeated(op, users)):
                 group.kept.add(result)
         if isinstance(op, ReductionOp):
-            group.closed = not _reduces_rows(iteration.space)
+            group.closed = not reduces_rows(iteration.space)
         else:
             group.closed = not moves and rearranges_results(op, iteration)
 
@@ -392,9 +398,3 @@ class Grouping:
 def _is_repeated(op: ElementwiseOp, users: Iterable[Operation]) -> bool:
     """Whether `fuse-structured` lets each of several users compute what `op` does."""
     return is_cheap_op(op) and all(isinstance(user, ElementwiseOp | ReductionOp) for user in users)
-
-
-def _reduces_rows(space: IterationSpace) -> bool:
-    """Whether a reduction combines along the innermost loop and leaves some loop to share."""
-    loops = [p for extent, p in zip(space.extents, space.parallel, strict=True) if extent != 1]
-    return bool(loops) and not loops[-1] and any(loops)

@@ -12,10 +12,11 @@ from math import prod
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 
-from tenon.dialects.families import ContractionOp, ElementwiseOp, ReductionOp
+from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
 from tenon.dialects.families.iteration_space import ACROSS
 from tenon.dialects.types.size import Size, estimate, is_at_most
 from tenon.dialects.types.types import compute_type, element_of, numpy_dtype, shape_of
+from tenon.passes.fuse.cost import is_flat_op
 from tenon.passes.fuse.group import Edge, Group, Loops, Plan
 from tenon.passes.fuse.later_uses import LaterUses
 from tenon.passes.fuse.loop_classes import LoopClasses
@@ -37,6 +38,8 @@ FEWEST_SUMMED_ROWS = 64
 """Rows from which on sums of them are worth being added up row by row, in memory."""
 STRIP_ROWS = 96
 """About as many rows of a contraction run together in a strip."""
+MOST_GATHERED_BYTES = 1024
+"""That one lane keeps where lanes gather elements for several rows each."""
 LEAST_SHRINKING = 2
 """How many times larger than its sum an operand must be for a contraction to add up in memory, strip by strip."""
 
@@ -232,17 +235,42 @@ class Planner:
             return None
         return Plan(found.shared, row_bytes, found.reduced, (op.results[0],), across)
 
-    def _bytes_of_rows(self, groups: Iterable[Group], shared: frozenset[int]) -> int | None:
+    def _bytes_of_rows(self, groups: Sequence[Group], shared: frozenset[int]) -> int | None:
         """The bytes of what groups keep of one iteration of the `shared` loops; `None` if these are not outside."""
-        total = 0
+        total, gathers = 0, self._gather_along([op for group in groups for op in group.operations], shared)
         for group in groups:
             if group.has_rows and frozenset(map(self.classes.find, group.shared)) == shared:
                 total += group.row_bytes
                 continue
-            if not all(self._rows_are_innermost(op, shared) for op in group.operations):
+            if not gathers and not all(self._rows_are_innermost(op, shared) for op in group.operations):
                 return None
             total += sum(self._row_bytes(value, shared) for value in group.kept if not group.pending[value])
-        return total
+        return None if gathers and total > MOST_GATHERED_BYTES else total
+
+    def _gather_along(self, operations: Sequence[Operation], shared: frozenset[int]) -> bool:
+        """Whether neighbours along one of the `shared` loops, the innermost of all ops, read at a computed place each:
+        a few vectors of them are gone through for each iteration of the loops around that."""
+        if not self._strips or not any(self._gathers(op) for op in operations):
+            return False
+        if not all(
+            isinstance(op, IndexMapOp | IndexingOp) or (isinstance(op, ElementwiseOp) and is_flat_op(op))
+            for op in operations
+        ):
+            return False
+        innermost = {loops[-1] if (loops := self.loops_of[op]) else None for op in operations}
+        along = {None if loop is None else self.classes.find(loop) for loop in innermost}
+        return (
+            len(along) == 1
+            and None not in along
+            and all(
+                loop in shared and not isinstance(self.classes.extents[loop], Size)
+                for loop in along
+                if loop is not None
+            )
+        )
+
+    def _gathers(self, op: Operation) -> bool:
+        return isinstance(op, IndexingOp) and any(self.iterations[op].operands)
 
     def edges(self, small: Group, large: Group) -> Iterator[Edge]:
         """The uses (value, user, operand index) of values of one group in the other."""

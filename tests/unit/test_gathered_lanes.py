@@ -63,3 +63,27 @@ def test_functions_beside_a_gather_are_computed_in_vectors(function: Any) -> Non
     # places that differ in another dimension than the last are left to LLVM, unless there are functions
     rows = np.stack([x, x, x])
     assert "vector." not in str(tenon.jit(tenon.gather_elements).lower(rows, places[None] % 3))
+
+
+def test_what_is_read_may_say_where() -> None:
+    order = RANDOM.permutation(40).astype("int32")
+    np.testing.assert_array_equal(tenon.jit(lambda x: tenon.gather(x, x) + x)(order), order[order] + order)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "bool"])
+@pytest.mark.parametrize("count", [3, 70, 1000])
+def test_computed_places_of_several_rows_stay_near(count: int, dtype: str) -> None:
+    def taken(x: Any, at: Any) -> Any:
+        places = tenon.floor(at * at * 30.0 - 4.0).astype("int32")
+        return tenon.take_along_axis(x, tenon.expand_dims(places, axis=1), axis=2)
+
+    x, at = (RANDOM.normal(size=(4, 5, 23)) * 9).astype(dtype), RANDOM.normal(size=(4, count)).astype("f4")
+    places = np.floor(at * at * np.float32(30) - np.float32(4)).astype(np.int64)
+    places = np.clip(np.where(places < 0, places + 23, places), 0, 22)
+    with knobs.override(check_memory=True):
+        np.testing.assert_array_equal(tenon.jit(taken)(x, at), np.take_along_axis(x, places[:, None], axis=2))
+    if count == 1000:  # places are in no memory
+        moved = tenon.jit(taken).compile(x, at).memory().moved
+        assert (
+            sum(kernel.read + kernel.written for kernel in moved) == x.nbytes + at.nbytes + x.itemsize * 4 * 5 * count
+        )

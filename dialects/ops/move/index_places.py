@@ -8,14 +8,24 @@ import numpy as np
 
 from tenon.dialects.definition.scalar import as_index
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families.linalg_builders import Reader
+from tenon.dialects.families.linalg_builders import CountedIndex, Reader, clamp
 from tenon.dialects.types.shapes import InferenceError, Shape, broadcast, normalize_axis, refine, show
+from tenon.dialects.types.size import Size
+from tenon.dialects.types.types import i32
 
 
 def counted_from_front(position: Value, size: int) -> Value:
     """An index (of any integer type) as `index`, negative ones counted from the end of `size` elements."""
     place = as_index(position)
     return ops.select(place < 0, place + size, place)
+
+
+def place_inside(position: Value, size: int) -> Value:
+    """The same, limited to `size` elements. In 32 bits where these hold it, of which vectors take twice as many."""
+    if position.element_type != i32 or isinstance(size, Size) or not 0 < size <= np.iinfo(np.int32).max:
+        return clamp(counted_from_front(position, size), size)
+    place = ops.select(position < 0, position + size, position)
+    return CountedIndex(as_index(ops.minimum(ops.maximum(place, 0), size - 1)).ssa, size)
 
 
 def nearest_inside(indices: Value, size: int | tuple[int, ...]) -> Value:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from xdsl.ir.affine import AffineMap
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
@@ -21,11 +22,11 @@ from tenon.dialects.ops.move.index_places import (
     broadcast_apart_from,
     check_any,
     check_places,
-    counted_from_front,
     indexed_sizes,
     nearest_inside,
     part_place,
     parts_shape,
+    place_inside,
     swapped,
 )
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis
@@ -121,8 +122,13 @@ class GatherOp(IndexingOp):
         x, indices = operands
         axis = normalize_axis(settings["axis"], x.ndim)
         behind = axis + indices.ndim
-        place = counted_from_front(indices.read(*index[axis:behind]), x.shape[axis])
+        place = place_inside(indices.read(*index[axis:behind]), x.shape[axis])
         return x.read(*index[:axis], place, *index[behind:])
+
+    def operand_places(self) -> tuple[AffineMap | None, ...]:
+        axis = normalize_axis(self.settings["axis"], len(shape_of(self.x.type) or ()))
+        loops = AffineMap.identity(len(shape_of(self.result.type) or ()))
+        return None, AffineMap(loops.num_dims, 0, loops.results[axis:][: len(shape_of(self.indices.type) or ())])
 
     def reads_rows(self) -> bool:
         rank = len(shape_of(self.x.type) or ())
@@ -181,8 +187,11 @@ class GatherElementsOp(IndexingOp):
     def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
         x, indices = operands
         axis = normalize_axis(settings["axis"], x.ndim)
-        place = counted_from_front(indices.read(*index), x.shape[axis])
+        place = place_inside(indices.read(*index), x.shape[axis])
         return x.read(*index[:axis], place, *index[axis + 1 :])
+
+    def operand_places(self) -> tuple[AffineMap | None, ...]:
+        return None, AffineMap.identity(len(shape_of(self.result.type) or ()))
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, indices: Value, *, axis: int) -> tuple[Any, ...]:

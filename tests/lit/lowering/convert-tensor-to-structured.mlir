@@ -133,10 +133,8 @@ func.func @indexing(%x: tensor<6x2xf32>, %i: tensor<4xi64>) -> tensor<4x2xf32> {
   func.return %g : tensor<4x2xf32>
 }
 // CHECK-LABEL: @indexing
-// CHECK:         linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], {{.*}} outs
-// CHECK:           %[[ROW:.*]] = linalg.index 0 : index
-// CHECK-NEXT:      %[[COLUMN:.*]] = linalg.index 1 : index
-// CHECK-NEXT:      %[[DATA:.*]] = tensor.extract %i[%[[ROW]]] : tensor<4xi64>
+// CHECK:         linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>], {{.*}} ins(%i
+// CHECK:           %[[COLUMN:.*]] = linalg.index 1 : index
 // CHECK:           %[[FROM_END:.*]] = arith.addi
 // CHECK:           arith.select %{{.*}}, %[[FROM_END]],
 // CHECK:           arith.maxsi
