@@ -16,7 +16,16 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.ops.contract.windows import Padding, Sizes, Windows, check_padding, each
-from tenon.dialects.ops.move.taps import Tap, clipped, combined, cubic_taps, extent_of, linear_taps, masked
+from tenon.dialects.ops.move.taps import (
+    Tap,
+    clipped,
+    combined,
+    cubic_taps,
+    extent_of,
+    interpolated,
+    linear_taps,
+    masked,
+)
 from tenon.dialects.ops.reduce.reduction import in_compute_type
 from tenon.dialects.types.shapes import InferenceError, Shape, refine, show
 from tenon.dialects.types.types import FLOAT_TENSOR, INTEGER_TENSOR, element_of, shape_of, tensor_type
@@ -27,11 +36,6 @@ def _channels_last(x: Value) -> Value:
     batch, channels, *image = x.shape
     last = ops.transpose(ops.reshape(x, shape=(batch, channels, prod(image))), permutation=(0, 2, 1))
     return in_compute_type(ops.reshape(last, shape=(batch * prod(image), channels)))
-
-
-def _each_image(count: int) -> Value:
-    """The numbers of images, one for each row of places."""
-    return ops.cast(ops.iota(shape=(count, 1), axis=0), dtype="i64")
 
 
 # --- grid_sample ------------------------------------------------------------------------------------------------------
@@ -118,9 +122,8 @@ class GridSampleOp(CompositeOp):
             extent = extent_of(size, part)
             scaled = (part + 1.0) * ((extent - 1.0) * 0.5) if align_corners else ((part + 1.0) * extent - 1.0) * 0.5
             axes.append(_grid_taps(scaled, size, mode, padding_mode, align_corners))
-        sampled = combined(_channels_last(x), _each_image(batch), axes, image)
-        moved = ops.transpose(sampled, permutation=(0, 2, 1)).astype(x.element_type)
-        return ops.reshape(moved, shape=(batch, channels, *out))
+        sampled = interpolated(in_compute_type(x), axes)
+        return ops.reshape(sampled.astype(x.element_type), shape=(batch, channels, *out))
 
 
 def _column(x: Value, index: int) -> Value:
@@ -338,14 +341,10 @@ class DeformConvOp(CompositeOp):
             for start, size in zip(starts, image, strict=True)
         ]
         images = ops.reshape(x, shape=(rows, inner, *image))
-        sampled = combined(_channels_last(images), _each_image(rows), axes, image)
+        sampled = interpolated(in_compute_type(images), axes)
         if mask is not None:
-            scale = in_compute_type(ops.reshape(mask, shape=(rows, elements * prod(counts), 1)))
-            sampled = sampled * scale
-        columns = ops.reshape(
-            ops.transpose(sampled, permutation=(0, 2, 1)),
-            shape=(batch, groups, channels // groups * elements, prod(counts)),
-        )
+            sampled = sampled * in_compute_type(ops.reshape(mask, shape=(rows, 1, elements * prod(counts))))
+        columns = ops.reshape(sampled, shape=(batch, groups, channels // groups * elements, prod(counts)))
         factors = ops.reshape(
             in_compute_type(weight), shape=(1, groups, filters // groups, channels // groups * elements)
         )

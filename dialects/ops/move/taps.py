@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,10 @@ from tenon.dialects.types.size import Size
 
 _CUBIC = -0.75
 """The free coefficient of the cubic kernel, as PyTorch and ONNX have it."""
+
+
+FEW_CHANNELS = 8
+"""So many are interpolated one by one: a row of more fills vectors."""
 
 
 class Tap(NamedTuple):
@@ -80,22 +85,60 @@ def combined(x: Value, images: Value, axes: Sequence[Sequence[Tap]], image: Sequ
     `images` (b, 1) says which of the n images each row of places is about. Products of weights and elements are added
     up, or (`how` is "maximum") the largest of them is taken.
     """
-    # Twice as many numbers of 32 bits are computed, and written, at a time.
-    lines = x.shape[0]
-    dtype = "i32" if type(lines) is int and lines <= np.iinfo(np.int32).max else "i64"
-    places: list[tuple[Value, Value | None]] = [(ops.cast(images, dtype=dtype), None)]
-    for taps, size in zip(axes, image, strict=True):
-        along = [(_index(tap, size, dtype), _weight(tap)) for tap in taps]
-        places = [
-            (index * size + own, scale if weight is None else weight if scale is None else scale * weight)
-            for index, scale in places
-            for own, weight in along
-        ]
+    dtype = _index_dtype(x.shape[0])
     total: Value | None = None
-    for index, scale in places:
+    for index, scale in _corners(ops.cast(images, dtype=dtype), axes, image, dtype):
         part = ops.gather(x, index, axis=0)
         if scale is not None:
             part = part * ops.expand_dims(scale, axis=-1)
         total = part if total is None else ops.maximum(total, part) if how == "maximum" else total + part
     assert total is not None
     return total
+
+
+def interpolated(x: Value, axes: Sequence[Sequence[Tap]]) -> Value:
+    """Images `x` (n, c, *image) at the places of taps (n, p) along each dimension of `image`: (n, c, p).
+
+    Products of weights and elements are added up. Of many channels, those of a place are read side by side, which takes
+    a copy of the images; of `FEW_CHANNELS` each is read where it is, at many places at once.
+    """
+    batch, channels, *image = x.shape
+    if type(channels) is not int or channels > FEW_CHANNELS:
+        rows = ops.transpose(ops.reshape(x, shape=(batch, channels, prod(image))), permutation=(0, 2, 1))
+        numbers = ops.cast(ops.iota(shape=(batch, 1), axis=0), dtype="i64")
+        total = combined(ops.reshape(rows, shape=(batch * prod(image), channels)), numbers, axes, image)
+        return ops.transpose(total, permutation=(0, 2, 1))
+    planes = ops.reshape(x, shape=(batch, channels, prod(image)))
+    total: Value | None = None
+    for index, scale in _corners(None, axes, image, _index_dtype(prod(image))):
+        places = ops.broadcast_to(ops.expand_dims(index, axis=1), shape=(batch, channels, index.shape[1]))
+        part = ops.gather_elements(planes, places, axis=2)
+        if scale is not None:
+            part = part * ops.expand_dims(scale, axis=1)
+        total = part if total is None else total + part
+    assert total is not None
+    return total
+
+
+def _index_dtype(count: int) -> str:
+    """The dtype of places among `count` elements: twice as many numbers of 32 bits are computed at a time."""
+    return "i32" if type(count) is int and count <= np.iinfo(np.int32).max else "i64"
+
+
+def _corners(
+    images: Value | None, axes: Sequence[Sequence[Tap]], image: Sequence[int], dtype: str
+) -> list[tuple[Value, Value | None]]:
+    """The elements that taps along all dimensions meet in, as places in an image, or behind those of all `images`
+    before, and what each counts times."""
+    corners: list[tuple[Value | None, Value | None]] = [(images, None)]
+    for taps, size in zip(axes, image, strict=True):
+        along = [(_index(tap, size, dtype), _weight(tap)) for tap in taps]
+        corners = [
+            (
+                own if index is None else index * size + own,
+                scale if weight is None else weight if scale is None else scale * weight,
+            )
+            for index, scale in corners
+            for own, weight in along
+        ]
+    return [(index, scale) for index, scale in corners if index is not None]
