@@ -5,7 +5,7 @@ The operations' `fastmath` and `overflow` flags go over unchanged. Floats of 16 
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 from xdsl.dialects.arith import (
     CMPF_COMPARISON_OPERATIONS,
@@ -13,10 +13,10 @@ from xdsl.dialects.arith import (
     FastMathFlagsAttr,
     IntegerOverflowAttr,
 )
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Operation
 
-from tenon.lowering.llvm.function import FunctionWriter, Handlers
+from tenon.lowering.llvm.function import LEFT_ALONE, FunctionWriter, Handlers
 from tenon.lowering.llvm.half_floats import extend_to_float, truncate_from_float
 from tenon.lowering.llvm.tables import CONVERSIONS, INSTRUCTIONS
 from tenon.lowering.llvm.types import literal
@@ -48,10 +48,22 @@ handles = ARITH_HANDLERS.register
 
 
 def _instruction(writer: FunctionWriter, op: Operation) -> None:
+    writer.define(op.results[0], _instruction_text(writer, op))
+
+
+def _instruction_text(writer: FunctionWriter, op: Operation) -> str:
     flags = fastmath_flags(op) or _overflow_flags(op)
     operands = ", ".join(writer.operands(op))
-    text = writer.type_of(op.operands[0]).text
-    writer.define(op.results[0], f"{INSTRUCTIONS[op.name]} {flags}{text} {operands}")
+    return f"{INSTRUCTIONS[op.name]} {flags}{writer.type_of(op.operands[0]).text} {operands}"
+
+
+def _add(writer: FunctionWriter, op: Operation) -> None:
+    (left, right), result = op.operands, op.results[0]
+    number = writer.integers.get(right) if isinstance(result.type, IndexType) else None
+    if number is None or writer.attributes != LEFT_ALONE:
+        _instruction(writer, op)
+    else:
+        writer.add_number(result, left, number, partial(_instruction_text, writer, op))
 
 
 def _convert(writer: FunctionWriter, op: Operation) -> None:
@@ -151,3 +163,4 @@ def _truncate_float(writer: FunctionWriter, op: Operation) -> None:
 
 
 ARITH_HANDLERS.update(dict.fromkeys(INSTRUCTIONS, _instruction) | dict.fromkeys(CONVERSIONS, _convert))
+ARITH_HANDLERS["arith.addi"] = _add

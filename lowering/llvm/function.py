@@ -19,6 +19,7 @@ from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import size_arguments
 from tenon.lowering.buffers.memref_facts import UnknownSizeError, strides_of
 from tenon.lowering.llvm.aliasing import PointerFacts
+from tenon.lowering.llvm.size_text import SizeText
 from tenon.lowering.llvm.types import LlvmType, UnsupportedTypeError, llvm_type
 
 Handler: TypeAlias = "Callable[[FunctionWriter, Operation], None]"
@@ -46,6 +47,9 @@ STACK_LIMIT = 1 << 20
 
 HEAP_THRESHOLD = 1 << 16
 """A `memref.alloc` of more bytes than this comes from the heap."""
+
+LEFT_ALONE = "#1"
+"""The attributes of functions that no pass of LLVM's is run on (`llvm_parts`)."""
 
 METADATA = ("!0 = !{i32 1}", "!1 = distinct !{!1, !2}", '!2 = !{!"llvm.loop.unroll.disable"}')
 """What functions refer to, once in each module."""
@@ -78,6 +82,17 @@ class Loadable(Protocol):
         ...
 
 
+class _Values(dict[SSAValue, str]):
+    """Operands by value; those that were postponed are written when something asks for them."""
+
+    def __init__(self, writer: FunctionWriter) -> None:
+        super().__init__()
+        self._writer = writer
+
+    def __missing__(self, value: SSAValue) -> str:
+        return self._writer.write_postponed(value)
+
+
 class FunctionWriter:
     """Writes one function: text lines, with the LLVM operand that stands for each SSA value."""
 
@@ -86,7 +101,7 @@ class FunctionWriter:
         self.attributes = attributes
         self.handlers = handlers
         self.module = module
-        self.values: dict[SSAValue, str] = {}
+        self.values: dict[SSAValue, str] = _Values(self)
         self.integers: dict[SSAValue, int] = {}
         self.sizes: dict[str, str] = {}
         self.kept_loops = 0
@@ -107,6 +122,11 @@ class FunctionWriter:
         self._count = 0
         self._stack_bytes = 0
         self._offsets: dict[str, str] = {}
+        self._sums: dict[SSAValue, tuple[SSAValue, int]] = {}
+        """Indices that are another one plus a number."""
+        self._postponed: dict[SSAValue, tuple[int, str, Callable[[], str]]] = {}
+        self._places: dict[tuple[str, str, tuple[tuple[str, int], ...]], tuple[str, int]] = {}
+        """The first address in this block of those that are a number of elements apart, and what is added in it."""
 
     def type_of(self, value: SSAValue) -> LlvmType:
         """The LLVM type of a value that is computed with, so that it is no float of 16 bits."""
@@ -174,6 +194,7 @@ class FunctionWriter:
 
     def start_block(self, label: str) -> None:
         """Begin a basic block; the one before must have ended."""
+        self._places.clear()
         self.lines.append(f"{label}:")
         self.current_block = label
 
@@ -201,6 +222,22 @@ class FunctionWriter:
     def fill(self, line: int, name: str, instruction: str) -> None:
         """Write the instruction that `reserve` made room for."""
         self.lines[line] = f"  {name} = {instruction}"
+
+    def add_number(self, result: SSAValue, index: SSAValue, number: int, instruction: Callable[[], str]) -> None:
+        """Let `result` be an index plus a number. Most serve for addresses, which take the number themselves: the
+        instruction is written here as soon as anything else asks for it."""
+        base, before = self._sums.get(index, (index, 0))
+        self._sums[result] = base, before + number
+        line, name = self.reserve()
+        self.lines[line] = ""
+        self._postponed[result] = line, name, instruction
+
+    def write_postponed(self, value: SSAValue) -> str:
+        """Write what was to wait until it is asked for, and return its name."""
+        line, name, instruction = self._postponed.pop(value)
+        self.values[value] = name
+        self.fill(line, name, instruction())
+        return name
 
     @contextmanager
     def region(self) -> Generator[None]:
@@ -232,7 +269,11 @@ class FunctionWriter:
 
     def address(self, memref: SSAValue, indices: Sequence[SSAValue], *, inbounds: bool = True) -> str:
         """The pointer to an element: one `getelementptr` with the row-major offset. Without `inbounds` the element need
-        not be one of the memref's."""
+        not be one of the memref's.
+
+        In functions that LLVM's passes leave as they are it starts from an address before it in its block that is a
+        known number of elements away, so that both are one address and a displacement; it need not be in bounds then.
+        """
         memref_type = memref.type
         assert isinstance(memref_type, MemRefType)
         constant: int = 0
@@ -242,10 +283,18 @@ class FunctionWriter:
             if known is not None:
                 constant += known * stride
             elif stride != 0:
-                terms.append((self.values[index], stride))
-        offset = self.linear(constant, terms)
-        element = llvm_type(memref_type.element_type).in_memory.element
-        return self.offset_pointer(self.values[memref], offset, element, inbounds=inbounds)
+                base, number = self._sums.get(index, (index, 0)) if not isinstance(stride, Size) else (index, 0)
+                constant += number * stride
+                terms.append((self.values[base], stride))
+        element, pointer = llvm_type(memref_type.element_type).in_memory.element, self.values[memref]
+        if self.attributes != LEFT_ALONE or isinstance(constant, Size):
+            return self.offset_pointer(pointer, self.linear(constant, terms), element, inbounds=inbounds)
+        key = element, pointer, tuple(terms)
+        if (first := self._places.get(key)) is not None:
+            return self.offset_pointer(first[0], str(constant - first[1]), element, inbounds=False)
+        place = self.offset_pointer(pointer, self.linear(constant, terms), element, inbounds=False)
+        self._places[key] = place, constant
+        return place
 
     def linear(self, constant: int, terms: Sequence[tuple[str, int]]) -> str:
         """The i64 `constant + sum(value * factor)`, computed once per region."""
@@ -267,7 +316,7 @@ class FunctionWriter:
             return str(size)
         if missing := [name for name in size.names() if name not in self.sizes]:
             raise ValueError(f"emit_llvm: no argument of {self.name} tells what the size {missing[0]} is")
-        return size.evaluate(lambda name: _SizeText(self, self.sizes[name])).text
+        return size.evaluate(lambda name: SizeText(self.arithmetic, self.sizes[name])).text
 
     def arithmetic(self, instruction: str, left: str, right: str) -> str:
         """The result of an i64 instruction, computed once per region."""
@@ -318,39 +367,12 @@ class FunctionWriter:
         for name in self.heap:
             self.declare("declare void @free(ptr) nounwind")
             self.effect(f"call void @free(ptr {name})")
-        return ["entry:", *self.prologue, *self.lines]
+        return ["entry:", *self.prologue, *filter(None, self.lines)]
 
 
 def braces(header: str, lines: Iterable[str]) -> str:
     """A function: its header, which ends with an opening brace, and its lines."""
     return "\n".join([header, *lines, "}"])
-
-
-class _SizeText:
-    """An i64 that Python's operators compute with."""
-
-    def __init__(self, writer: FunctionWriter, text: str) -> None:
-        self.writer = writer
-        self.text = text
-
-    def _with(self, instruction: str, other: object) -> _SizeText:
-        right = other.text if isinstance(other, _SizeText) else str(other)
-        return _SizeText(self.writer, self.writer.arithmetic(instruction, self.text, right))
-
-    def __add__(self, other: object) -> _SizeText:
-        return self if other == 0 else self._with("add nsw", other)
-
-    def __mul__(self, other: object) -> _SizeText:
-        return self if other == 1 else self._with("mul nsw", other)
-
-    __radd__ = __add__
-    __rmul__ = __mul__
-
-    def __floordiv__(self, other: object) -> _SizeText:
-        return self._with("udiv", other)
-
-    def __mod__(self, other: object) -> _SizeText:
-        return self._with("urem", other)
 
 
 TERMINATORS = frozenset(

@@ -764,3 +764,48 @@ def test_types_that_are_gone_do_not_answer_for_new_ones():
     for number in range(3000):
         lanes = number % 5 + 1
         assert llvm_type(VectorType(f32, [lanes])).text == f"<{lanes} x float>"
+
+
+@pytest.mark.parametrize(
+    ("attribute", "stored", "products", "sums"),
+    [("final", "last", 1, 2), ("final", "i", 1, 0), ("few_passes", "last", 3, 2)],
+)
+def test_addresses_beside_each_other_are_one_and_a_displacement(
+    attribute: str, stored: str, products: int, sums: int
+) -> None:
+    """Where no pass of LLVM's sees that. Indices are written where more than addresses asks for them."""
+    x, o, places = np.arange(64, dtype=np.float32).reshape(8, 8), np.zeros((8, 8), np.float32), np.zeros(8, np.int64)
+    text = f"""
+func.func @main(%x: memref<8x8xf32>, %o: memref<8x8xf32>, %p: memref<8xindex>) attributes {{"{attribute}"}} {{
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %two = arith.constant 2 : index
+  %six = arith.constant 6 : index
+  scf.for %i = %zero to %six step %one {{
+    %below = arith.addi %i, %one : index
+    %last = arith.addi %below, %one : index
+    %a = memref.load %x[%last, %i] : memref<8x8xf32>
+    %b = memref.load %x[%i, %below] : memref<8x8xf32>
+    %c = arith.subf %a, %b : f32
+    memref.store %c, %o[%below, %i] : memref<8x8xf32>
+    %is_late = arith.cmpi sge, %i, %two : index
+    scf.if %is_late {{
+      memref.store %{stored}, %p[%below] : memref<8xindex>
+      %d = memref.load %x[%last, %last] : memref<8x8xf32>
+      memref.store %d, %o[%i, %i] : memref<8x8xf32>
+    }}
+  }}
+  func.return
+}}"""
+    run(text, x, o, places)
+    i = np.arange(6)
+    expected, counted = np.zeros_like(o), np.zeros_like(places)
+    for n in i:
+        expected[n + 1, n] = x[n + 2, n] - x[n, n + 1]
+        if n >= 2:
+            expected[n, n], counted[n + 1] = x[n + 2, n + 2], n + 2 * (stored == "last")
+    np.testing.assert_array_equal(o, expected)
+    np.testing.assert_array_equal(places, counted)
+    kernel = emit_llvm(parse(text))
+    assert (kernel.count(" = mul "), kernel.count(" = add i64 ")) == (products, sums)
+    assert bool(re.search(r"getelementptr float, ptr %\w+, i64 -15", kernel)) is (attribute == "final")
