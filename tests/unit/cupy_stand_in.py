@@ -228,7 +228,8 @@ class MemoryPointer(cupy_layout.Pointer):
     __slots__ = ()
 
     def __init__(self, mem: Any, offset: int) -> None:
-        self.mem, self.ptr, self.device_id = mem, mem.ptr + offset, mem.device_id
+        self.mem, self.ptr = mem, mem.ptr + offset
+        self.device_id = -1 if mem.device_id is None else mem.device_id  # of a machine that was there before
 
 
 class Device:
