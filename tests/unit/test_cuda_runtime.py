@@ -957,6 +957,8 @@ def test_arrays_that_lie_otherwise_are_not_taken(machine: cupy_stand_in.Machine)
     kind = cupy.ndarray
     cupy.ndarray = type("ndarray", (kind,), {"machine": machine, "__slots__": ("more",)})
     assert not takes_arrays(types.SimpleNamespace(**vars(cupy)))
+    lacking = types.SimpleNamespace(**{**vars(cupy.cuda), "UnownedMemory": None})
+    assert not takes_arrays(types.SimpleNamespace(ndarray=kind, cuda=lacking))
     flags = types.SimpleNamespace(c_contiguous=False, f_contiguous=False)
     cupy.ndarray = type("ndarray", (kind,), {"machine": machine, "__slots__": (), "flags": flags})
     assert not takes_arrays(types.SimpleNamespace(**vars(cupy)))

@@ -30,7 +30,11 @@ def takes_arrays(cupy: Any) -> bool:
     """Whether native calls take CuPy's arrays, from now on."""
     with _LOCK:
         if not (_TAKEN and _TAKEN[0][0] is cupy):
-            _TAKEN[:] = [(cupy, _fill(cupy))]
+            try:
+                takes = _fill(cupy)
+            except Exception:  # of what another CuPy lacks, or has otherwise
+                takes = False
+            _TAKEN[:] = [(cupy, takes)]
         return _TAKEN[0][1]
 
 
@@ -58,10 +62,13 @@ def _fill(cupy: Any) -> bool:
     words = (ctypes.c_size_t * len(told)).from_address(loaded.entry(devices.name.removeprefix("@")))
     words[:] = DEVICES.words(told)
     like = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)(loaded.entry(tenon_array_like.name))
-    if _agrees(cupy, like):
-        return True
-    words[:] = [0] * len(told)
-    return False
+    agrees = False
+    try:
+        agrees = _agrees(cupy, like)
+    finally:
+        if not agrees:
+            words[:] = [0] * len(told)
+    return agrees
 
 
 def _function(name: str) -> int | None:
