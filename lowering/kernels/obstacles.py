@@ -176,8 +176,8 @@ _FEW_INSTRUCTIONS = (math.AbsFOp, math.FmaOp, math.SqrtOp, math.CopySignOp, math
 
 
 def _can_gather(statement: Statement, loop: int) -> bool:
-    """Whether lanes along `loop`, of so many iterations as are known, may read at an index of their own."""
-    if LoopKind.REDUCTION in statement.kinds or isinstance(statement.extents[loop], Size):
+    """Whether lanes along `loop` may read at an index of their own."""
+    if LoopKind.REDUCTION in statement.kinds:
         return False
     written = {root_of(output.buffer) for output in statement.outputs}
     return not any(root_of(load.memref) in written for load in statement.body_loads())

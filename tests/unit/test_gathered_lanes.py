@@ -87,3 +87,16 @@ def test_computed_places_of_several_rows_stay_near(count: int, dtype: str) -> No
         assert (
             sum(kernel.read + kernel.written for kernel in moved) == x.nbytes + at.nbytes + x.itemsize * 4 * 5 * count
         )
+
+
+def test_places_of_any_number_are_lanes() -> None:
+    jitted = tenon.jit(lambda table, at: table[at * 3 % 41 - 4] + 1, dynamic={"at": ("n",)})
+    table = RANDOM.normal(size=37).astype("f4")
+    for count in (1, 15, 33):
+        at = RANDOM.integers(0, 50, count)
+        assert "vector.gather" in str(jitted.lower(table, at))
+        places = at * 3 % 41 - 4
+        with knobs.override(check_memory=True):
+            np.testing.assert_array_equal(
+                jitted(table, at), table[np.minimum(np.where(places < 0, places + 37, places), 36)] + 1
+            )
