@@ -13,11 +13,11 @@ equal to itself, and -0.0 is to 0.0 (02).
 - A constant step of a loop of `scf` has to be positive. Of `scf.parallel` (08); not for upstream: MLIR verifies no step
 of `scf.for`, although a loop of step 0 does not end.
 - A number less an affine expression is computed as the expression less the number (09).
-- The branches of `scf.if` have to yield what its results are, and the regions of `scf.while` what the other takes (10).
+- The branches of `scf.if` have to yield what its results are, and the regions of `scf.while` what the other takes.
 - A slice has an offset, a size and a stride for each axis of what it is of, and the sizes that its type says, but for
-axes of one element; a view of memory has the strides and the offset that follow from those (11).
-- `tensor.empty` has an operand for each size that its type leaves open (12).
-- A constant of type `index` has 64 bits (13).
+axes of one element; a view of memory has the strides and the offset that follow from those.
+- `tensor.empty` has an operand for each size that its type leaves open.
+- A constant of type `index` has 64 bits.
 """
 
 from __future__ import annotations
