@@ -254,6 +254,10 @@ class ArrayFunction(NativeCalls):
         if kwargs and not self._meanings.isdisjoint(kwargs):  # they are calls of their own
             operands, settings = self.op.bind(args, kwargs)
             return self(*operands, **settings)
+        if self._takes_several:
+            operands, settings = self.op.bind(args, kwargs)
+            if (made := self.op.in_parts(*operands, **settings)) is not None:
+                return made
         face = self._face_of(args)
         if face is not None:
             return face(self, args, kwargs)

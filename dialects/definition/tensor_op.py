@@ -173,6 +173,10 @@ class TensorOp(DeclaredOp):
         axis = settings.get("axis", declared.default)
         return axis in (0, -1, (0,), (-1,), [0], [-1])
 
+    @staticmethod
+    def in_parts(*operands: Any, **settings: Any) -> Any:
+        """The same, outside of traces, by calls of few operands each; `None` where one call is meant."""
+
     @classmethod
     def apply_to_scalars(cls, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
         """Compute the op inside a body, on scalars; only element-by-element ops have a meaning there."""

@@ -423,3 +423,18 @@ def test_a_list_of_tensors_in_a_list_is_an_array() -> None:
     np.testing.assert_array_equal(tenon.stack([[t, t], [t, t]]), np.stack([[x, x], [x, x]]))
     with pytest.raises(tenon.InferenceError, match=r"^tenon.concatenate: tensors\[1\] does not fit"):
         tenon.concatenate([[t], t])
+
+
+def test_many_small_tensors_are_joined_by_programs_for_few() -> None:
+    with tenon.knobs.override(interpret=True):
+        rows = np.arange(900.0).reshape(300, 3)
+        for axis in (0, -1, 1):
+            np.testing.assert_array_equal(tenon.stack([*rows], axis=axis), np.stack([*rows], axis))
+        np.testing.assert_array_equal(tenon.concatenate([*rows, np.ones(5)]), np.concatenate([*rows, np.ones(5)]))
+        x: Any = tenon.tensor(rows[:40], requires_grad=True)
+        joined: Any = tenon.stack([*x], axis=1)
+        assert "grad_fn=<concatenate>" in repr(joined)  # of stacks of a few, which other numbers have as well
+        (joined**2).sum().backward()
+        np.testing.assert_array_equal(x.grad, 2 * rows[:40])
+        with pytest.raises(tenon.InferenceError, match=r"tensors\[20\] does not fit those before it"):
+            tenon.stack([*rows[:20], np.ones(2)])

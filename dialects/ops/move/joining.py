@@ -10,6 +10,7 @@ import numpy as np
 from xdsl.irdl import operand_def, result_def, var_operand_def, var_result_def
 
 from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.one_program import LARGE
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.registry import also_function, tensor_function
 from tenon.dialects.definition.settings import setting
@@ -28,6 +29,23 @@ MOST_PARTS = 16
 """Tensors that each have loops of their own."""
 
 
+def _parts(tensors: Sequence[Any], axis: int) -> list[Sequence[Any]]:
+    """`tensors` in runs of few, so that their number alone takes no code of its own, where so many small ones are
+    alike, the last one but for its size along `axis`; else none."""
+    if len(tensors) <= MOST_PARTS or not hasattr(first := tensors[0], "itemsize"):
+        return []
+    if first.size * first.itemsize * len(tensors) >= LARGE:  # which would be copied twice
+        return []
+    alike = {(type(x), getattr(x, "dtype", None)) for x in tensors}
+    shapes = {np.shape(x) for x in tensors[:-1]} if len(alike) == 1 else set[Any]()
+    last = list(tensors[-1].shape) if len(shapes) == 1 else []
+    if last and -len(last) <= axis < len(last) == first.ndim:
+        last[axis] = first.shape[axis]
+    if tuple(last) not in shapes:
+        return []
+    return [tensors[start : start + MOST_PARTS] for start in range(0, len(tensors), MOST_PARTS)]
+
+
 @tensor_op
 class ConcatenateOp(IndexingOp):
     """The `tensors` one behind the other along `axis`. They have one rank and agree in all other sizes.
@@ -41,6 +59,12 @@ class ConcatenateOp(IndexingOp):
     axis = setting(int, default=0)
     result = result_def(STORED_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("concat", "cat")
+
+    @staticmethod
+    def in_parts(*operands: Any, **settings: Any) -> Any:
+        (tensors,), axis = operands, settings.get("axis", 0)
+        joined = [ops.concatenate(part, axis=axis) for part in _parts(tensors, axis)]
+        return ops.concatenate(joined, axis=axis) if joined else None
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
@@ -133,6 +157,14 @@ class StackOp(CompositeOp):
     tensors = var_operand_def(STORED_TENSOR)
     axis = setting(int, default=0)
     result = result_def(STORED_TENSOR)
+
+    @staticmethod
+    def in_parts(*operands: Any, **settings: Any) -> Any:
+        (tensors,), axis = operands, settings.get("axis", 0)
+        if len({np.shape(x) for x in tensors[-2:]}) > 1:
+            return None
+        joined = [ops.stack(part, axis=axis) for part in _parts(tensors, axis)]
+        return ops.concatenate(joined, axis=axis) if joined else None
 
     @staticmethod
     def decompose(tensors: tuple[Value, ...], *, axis: int) -> Value:
