@@ -15,8 +15,8 @@ _CUBIC = -0.75
 """The free coefficient of the cubic kernel, as PyTorch and ONNX have it."""
 
 
-FEW_CHANNELS = 8
-"""So many are interpolated one by one: a row of more fills vectors."""
+FEW_CHANNELS = 3
+"""So many are interpolated one by one: the row of more fills a vector, of which gradients are added up at once."""
 
 
 class Tap(NamedTuple):
