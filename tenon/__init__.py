@@ -106,6 +106,8 @@ _WHERE: dict[str, str] = {
         "tenon.arrays.sets",
     ),
     **dict.fromkeys(("gcd", "lcm"), "tenon.arrays.integers"),
+    **dict.fromkeys(("append", "delete", "insert", "resize", "trim_zeros"), "tenon.arrays.inserting"),
+    **dict.fromkeys(("reduce_window",), "tenon.arrays.windows"),
     **dict.fromkeys(("tensordot", "vecdot"), "tenon.arrays.products"),
     **dict.fromkeys(
         ("get_num_threads", "set_num_threads", "num_threads", "set_flush_denormal"), "tenon.runtime.cpu.threads"

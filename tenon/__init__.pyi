@@ -32,6 +32,7 @@ from tenon.traces.function import TracedFunction as TracedFunction
 from tenon.dialects.definition.value import TracedValueError as TracedValueError
 from tenon.dialects.types.size import UndecidedSizeError as UndecidedSizeError
 from tenon.dialects.definition.value import Value as Value
+from tenon.arrays.inserting import append as append
 from tenon.mapping import apply_along_axis as apply_along_axis
 from tenon.eager.tensor import as_tensor as as_tensor
 from tenon.control_flow import associative_scan as associative_scan
@@ -49,6 +50,7 @@ from tenon.arrays.rearranging import cumulative_sum as cumulative_sum
 from tenon.custom_rules import custom_gradient as custom_gradient
 from tenon.custom_rules import custom_jvp as custom_jvp
 from tenon.custom_rules import custom_vjp as custom_vjp
+from tenon.arrays.inserting import delete as delete
 from tenon.drawing import device as device
 from tenon.runtime.arguments.arguments import dim as dim
 from tenon.arrays.dtypes import double as double
@@ -75,6 +77,7 @@ from tenon.jacobians import hessian as hessian
 from tenon.arrays.dtypes import iinfo as iinfo
 from tenon.arrays.dtypes import inf as inf
 from tenon.eager.modes import inference_mode as inference_mode
+from tenon.arrays.inserting import insert as insert
 from tenon.arrays.dtypes import int16 as int16
 from tenon.arrays.dtypes import int32 as int32
 from tenon.arrays.dtypes import int64 as int64
@@ -117,7 +120,9 @@ from tenon.drawing import randint as randint
 from tenon.drawing import randn as randn
 from tenon.drawing import randn_like as randn_like
 from tenon.drawing import randperm as randperm
+from tenon.arrays.windows import reduce_window as reduce_window
 from tenon.dialects.definition.registry import registry as registry
+from tenon.arrays.inserting import resize as resize
 from xdsl.irdl import result_def as result_def
 from tenon.arrays.dtypes import result_type as result_type
 from tenon.control_flow import scan as scan
@@ -141,6 +146,7 @@ from tenon.arrays.products import tensordot as tensordot
 from tenon.traces.function import trace as trace
 from xdsl.irdl import traits_def as traits_def
 from tenon.mapping import tree_map as tree_map
+from tenon.arrays.inserting import trim_zeros as trim_zeros
 from tenon.arrays.dtypes import uint16 as uint16
 from tenon.arrays.dtypes import uint32 as uint32
 from tenon.arrays.dtypes import uint64 as uint64
@@ -271,6 +277,8 @@ def argmax(x: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: 
     """The index (i64) of the first largest element of `x` along `axis`, or of the first NaN."""
 def argmin(x: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The index (i64) of the first smallest element of `x` along `axis`, or of the first NaN."""
+def argpartition(x: _Any = ..., kth: _Any = ..., axis: _b.int | None = ..., *, a: _Any = ..., dim: _Any = ...) -> _Any:
+    """The indices (i64) along `axis` of the elements as `partition` rearranges them."""
 def argsort(x: _Any, axis: _b.int = ..., descending: _b.bool = ..., stable: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
     """The indices (i64) that sort `x` along `axis`, smallest element first, or largest first if `descending`."""
 def argsort_groups(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
@@ -909,6 +917,9 @@ def mm(x: _Any, y: _Any = ..., *, mat2: _Any = ...) -> _Any:
     """The product (m, n) of the matrices `x` (m, k) and `y` (k, n); others than matrices are refused."""
 def mod(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """What remains of `x` after division by `y`, with the sign of `y`, as Python's `%`. Integers modulo 0 give 0."""
+def mode(x: _Any, axis: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """The element that is there most often along `axis`, the smallest of several, and the last place (i64) where it is:
+    `(values, indices)`. NaN equals nothing, itself included. Raises `InferenceError` where there are no elements."""
 def movedim(x: _Any, source: _Any, destination: _Any, *, dim: _Any = ...) -> _Any:
     """`x` with the axes `source` at the places `destination`, and all others in their order."""
 def mse_loss(x: _Any, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
@@ -985,6 +996,9 @@ def packbits(x: _Any = ..., axis: _b.int | None = ..., bitorder: _b.str = ..., *
     element is not 0, from the highest bit on, or the lowest ("little"). What lacks at the end is 0."""
 def pad(x: _Any, low: _b.int | _Sequence[_b.int] | None = ..., high: _b.int | _Sequence[_b.int] | None = ..., value: _b.float = ..., mode: _Literal['constant', 'edge', 'reflect', 'symmetric', 'wrap'] = ..., *, pad_width: _Any = ..., constant_values: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `low[i]` elements before it and `high[i]` behind it along each axis i; negative numbers cut off first."""
+def partition(x: _Any = ..., kth: _Any = ..., axis: _b.int | None = ..., *, a: _Any = ..., dim: _Any = ...) -> _Any:
+    """`x` along `axis`, or all of its elements, rearranged so that at the place `kth`, or at several, there is what is
+    there in order; before it is nothing that is larger, and behind it nothing that is smaller. All of it is in order."""
 def partition_sort(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """The rows of `x` (rows, n) each sorted, on a CPU that packs lanes; elements have 16, 32 or 64 bits there. On a GPU
     it is `sort`."""

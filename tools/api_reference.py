@@ -47,6 +47,7 @@ _DEFINITIONS = (
 _ARRAYS = (
     *("broadcast_arrays", "broadcast_shapes", "can_cast", "cumulative_prod", "cumulative_sum", "diff", "empty"),
     *("gcd", "lcm", "intersect1d", "setdiff1d", "setxor1d", "union1d"),
+    *("append", "delete", "insert", "resize", "trim_zeros", "reduce_window"),
     *("empty_like", "finfo", "from_dlpack", "iinfo", "isdtype", "isin", "matrix_transpose", "moveaxis", "positive"),
     *(
         "outer",

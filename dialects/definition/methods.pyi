@@ -68,6 +68,8 @@ class Methods:
         """The index (i64) of the first largest element of `x` along `axis`, or of the first NaN."""
     def argmin(self, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ..., keepdim: _Any = ...) -> _Self:
         """The index (i64) of the first smallest element of `x` along `axis`, or of the first NaN."""
+    def argpartition(self, kth: _Any = ..., axis: _b.int | None = ..., *, a: _Any = ..., dim: _Any = ...) -> _Any:
+        """The indices (i64) along `axis` of the elements as `partition` rearranges them."""
     def argsort(self, axis: _b.int = ..., descending: _b.bool = ..., stable: _b.bool = ..., *, dim: _Any = ..., dims: _Any = ...) -> _Self:
         """The indices (i64) that sort `x` along `axis`, smallest element first, or largest first if `descending`."""
     def argsort_groups(self, descending: _b.bool = ...) -> _Self:
@@ -635,6 +637,9 @@ class Methods:
         """The product (m, n) of the matrices `x` (m, k) and `y` (k, n); others than matrices are refused."""
     def mod(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
         """What remains of `x` after division by `y`, with the sign of `y`, as Python's `%`. Integers modulo 0 give 0."""
+    def mode(self, axis: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+        """The element that is there most often along `axis`, the smallest of several, and the last place (i64) where it is:
+        `(values, indices)`. NaN equals nothing, itself included. Raises `InferenceError` where there are no elements."""
     def movedim(self, source: _Any, destination: _Any, *, dim: _Any = ...) -> _Any:
         """`x` with the axes `source` at the places `destination`, and all others in their order."""
     def mse_loss(self, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ...) -> _Self:
@@ -703,6 +708,9 @@ class Methods:
         element is not 0, from the highest bit on, or the lowest ("little"). What lacks at the end is 0."""
     def pad(self, low: _b.int | _Sequence[_b.int] | None = ..., high: _b.int | _Sequence[_b.int] | None = ..., value: _b.float = ..., mode: _Literal['constant', 'edge', 'reflect', 'symmetric', 'wrap'] = ..., *, pad_width: _Any = ..., constant_values: _Any = ...) -> _Self:
         """`x` with `low[i]` elements before it and `high[i]` behind it along each axis i; negative numbers cut off first."""
+    def partition(self, kth: _Any = ..., axis: _b.int | None = ..., *, a: _Any = ..., dim: _Any = ...) -> _Any:
+        """`x` along `axis`, or all of its elements, rearranged so that at the place `kth`, or at several, there is what is
+        there in order; before it is nothing that is larger, and behind it nothing that is smaller. All of it is in order."""
     def partition_sort(self, descending: _b.bool = ...) -> _Self:
         """The rows of `x` (rows, n) each sorted, on a CPU that packs lanes; elements have 16, 32 or 64 bits there. On a GPU
         it is `sort`."""

@@ -228,9 +228,10 @@ def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fa
     """`x` after x[indices] = values, which broadcast, or with `accumulate` after these are added there. The indices are
     arrays of integers, which broadcast against each other, or of truth values, for the first axes of `x`.
 
-    Of values at one place the last one stays. A traced array of truth values is the only one, and each of its true
-    places gets the same values. Raises `IndexError` for a known place outside of `x` (others are left out), and
-    `TypeError` for values of another dtype.
+    Of values at one place the last one stays, as in NumPy, and it alone gets the gradient; PyTorch leaves open what is
+    there, and gives the gradient to all of them. With `accumulate` all count in both. A traced array of truth values is
+    the only one, and each of its true places gets the same values. Raises `IndexError` for a known place outside of `x`
+    (others are left out), and `TypeError` for values of another dtype.
 
     >>> tenon.index_put(np.zeros((2, 3)), (np.array([0, 1]), np.array([2, 0])), np.array([5.0, 7.0]))
     >>> tenon.index_put(np.zeros(3), (np.array([1, 1]),), 2.0, accumulate=True)

@@ -1,9 +1,9 @@
-"""What sorting says of the elements along an axis: medians and quantiles, and counts of integers."""
+"""What sorting says of the elements along an axis: medians, modes and quantiles, and counts of integers."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -181,3 +181,81 @@ def nanquantile(x: Any, q: Any, axis: int | None = None, keepdims: bool = False)
         weight = ops.squeeze(ops.cast(place - ops.floor(place), dtype=low.dtype), axis=-1)
         found.append(_kept(ops.select(ops.equal(weight, 0), low, ops.lerp(low, high, weight)), x, axis, keepdims))
     return ops.stack(found) if shares.ndim else found[0]
+
+
+class Mode(NamedTuple):
+    """What `mode` returns."""
+
+    values: Any
+    indices: Any
+
+
+@tensor_function
+@also_called(dim="axis", keepdim="keepdims", input="x")
+def mode(x: Any, axis: int = -1, keepdims: bool = False) -> Mode:
+    """The element that is there most often along `axis`, the smallest of several, and the last place (i64) where it is:
+    `(values, indices)`. NaN equals nothing, itself included. Raises `InferenceError` where there are no elements.
+
+    >>> tenon.mode(np.array([[3, 1, 3], [2, 1, 0]]))
+    """
+    x = shaped(x)
+    if not x.ndim:
+        return Mode(x, ops.zeros((), "i64"))
+    axis = normalize_axis(axis, x.ndim, "mode: axis")
+    if not x.shape[axis]:
+        raise InferenceError(f"mode: x of shape {x.shape} has no elements along axis {axis}")
+    return Mode(*_most_often(x, axis, keepdims))
+
+
+@one_program_of_large
+def _most_often(x: Any, axis: int, keepdims: bool) -> tuple[Any, Any]:
+    rows = _rows(x, axis)
+    order = ops.argsort(rows, axis=-1)
+    ordered = ops.take_along_axis(rows, order, axis=-1)
+    places = ops.iota(shape=(rows.shape[-1],), dtype="i64")
+    is_other = ops.not_equal(ordered[..., 1:], ordered[..., :-1])
+    begins = ops.concatenate([ops.zeros_like(order[..., :1]), ops.cast(is_other, dtype="i64") * places[1:]], axis=-1)
+    runs = places - ops.cummax(begins, axis=-1)[0]
+    best = ops.expand_dims(ops.argmax(runs, axis=-1), axis=-1)
+    found = [ops.squeeze(ops.take_along_axis(given, best, axis=-1), axis=-1) for given in (ordered, order)]
+    return _kept(found[0], x, axis, keepdims), _kept(found[1], x, axis, keepdims)
+
+
+def _checked_places(function: str, x: Any, kth: Any, axis: int | None) -> tuple[Any, int]:
+    """`x`, or all of its elements, and the axis, after a check that the places `kth` are there."""
+    x = shaped(x)
+    if axis is None:
+        x, axis = ops.reshape(x, shape=(-1,)), 0
+    axis = normalize_axis(axis, x.ndim, f"{function}: axis")
+    size, places = x.shape[axis], np.asarray(kth)
+    if places.dtype.kind not in "iu" or places.ndim > 1:
+        raise TypeError(f"{function}: kth is {kth!r} where an integer, or a list of such, is needed")
+    outside = places[(places < -size) | (places >= size)]
+    if outside.size and 0 not in x.shape:
+        raise ValueError(f"{function}: kth is {outside.flat[0]}, and there are {size} elements along axis {axis}")
+    return x, axis
+
+
+@tensor_function
+@also_called(a="x", dim="axis", input="x")
+def partition(x: Any, kth: Any, axis: int | None = -1) -> Any:
+    """`x` along `axis`, or all of its elements, rearranged so that at the place `kth`, or at several, there is what is
+    there in order; before it is nothing that is larger, and behind it nothing that is smaller. All of it is in order.
+
+    Raises `ValueError` for a place that is not there.
+
+    >>> tenon.partition(np.array([3, 1, 4, 1, 5]), 2)
+    """
+    x, axis = _checked_places("partition", x, kth, axis)
+    return ops.sort(x, axis=axis)
+
+
+@tensor_function
+@also_called(a="x", dim="axis", input="x")
+def argpartition(x: Any, kth: Any, axis: int | None = -1) -> Any:
+    """The indices (i64) along `axis` of the elements as `partition` rearranges them.
+
+    >>> tenon.argpartition(np.array([3, 1, 4, 1, 5]), 2)
+    """
+    x, axis = _checked_places("argpartition", x, kth, axis)
+    return ops.argsort(x, axis=axis)
