@@ -192,6 +192,8 @@ class Reads:
                 self.identities.append((place, value))
             if id(value) not in self.objects:
                 self.objects[id(value)] = value
+                if place is not None and not is_library_class(kind):  # arguments are not to be kept
+                    self.identities.append((Place(value, "__class__", name, is_attribute=True), value.__class__))
                 if self._depth >= _DEEPEST:
                     self._deep.append((value, name, data))
                     return
@@ -291,9 +293,6 @@ class Reads:
         if isinstance(attributes, dict) and "__wrapped__" in attributes:
             self._visit(attributes["__wrapped__"], None, name)
         self._add_class(kind)
-        if not is_library_class(kind):
-            place = Place(value, "__class__", named(name, "__class__"), is_attribute=True)
-            self.identities.append((place, value.__class__))
         if is_inner_class(kind) or (is_library_class(kind) and kind not in _NAMESPACES and not is_own_class(kind)):
             return
         is_own = is_own_class(kind)
