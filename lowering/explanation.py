@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
-
-from tenon.dialects.support.dataclass import dataclass
+from dataclasses import dataclass, field
 
 MOST_ROWS = 12
 """Of a table of candidates in text."""

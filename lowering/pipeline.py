@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from xdsl.context import Context
@@ -12,7 +13,6 @@ from xdsl.passes import ModulePass
 
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.families.control_flow import ControlFlowOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.function_pass import Change, FunctionPass, SizesPass
 from tenon.lowering.options import LoweringOptions
 from tenon.passes.machine import GENERIC, Gpu, Machine

@@ -23,14 +23,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from xdsl.dialects import func
 from xdsl.ir import Operation, Region, SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.buffers.alignments import ALIGNMENTS
 from tenon.lowering.buffers.shared_arguments import SHARED_ARGUMENTS
 from tenon.lowering.kernels.statement import Kernel, element_type

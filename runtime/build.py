@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.explanation import Explained, Row, as_text
 from tenon.lowering.pipeline import lower_to_buffers
 from tenon.runtime.arguments.interface import Interface

@@ -12,7 +12,7 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any, NamedTuple
 
@@ -29,7 +29,6 @@ from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.bounded_cache import BoundedCache
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.plain_arrays import as_stored, device_for, elements_of, is_on_gpu, put
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import Size

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 import tenon.runtime.cpu.llvm_lock  # noqa: F401  # pyright: ignore[reportUnusedImport]  before others import what compiles
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.frozen_arguments import PREPARE
 from tenon.dialects.types.size import Size, replaced
 from tenon.dialects.types.types import element_type, numpy_dtype

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.definition.autocast import precision
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.dialects.support.user_traceback import shows_user_frames

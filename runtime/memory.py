@@ -3,12 +3,12 @@ many bytes it moves."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.runtime.arguments.interface import Interface
 

@@ -10,6 +10,7 @@ import gc
 import operator
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -18,7 +19,6 @@ from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.registry import generation
 from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.dialects.support.bounded_cache import BoundedCache
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.device import DEFAULT_DEVICE
 from tenon.dialects.support.forking import cached_property, new_lock
 from tenon.dialects.support.plain_arrays import copied, device_for

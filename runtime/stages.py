@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.user_place import user_place
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import element_type, numpy_dtype

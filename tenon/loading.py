@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -15,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from tenon.datasets import ArrayDataset
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.plain_arrays import elements_of, is_on_gpu
 from tenon.runtime.cuda.arrays import stacked_on_gpu
 

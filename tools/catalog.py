@@ -6,6 +6,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import tenon
@@ -14,7 +15,6 @@ from tenon.dialects.definition.registry import find_function, function_names, re
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.families.control_flow import ControlFlowOp
 from tenon.dialects.families.opaque import OpaqueOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.suggestion import did_you_mean
 
 _PROMPT = ">>>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
@@ -16,7 +17,6 @@ from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import InsertionPoint, Value, inserting, ops
 from tenon.dialects.families import ElementwiseOp, PrimitiveOp, as_tuple
 from tenon.dialects.ops.elementwise.constant import ConstantOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import f64, is_float, tensor_type
 from tenon.passes.simplify.canonicalize import CanonicalizePass
 from tenon.passes.simplify.cse import CommonSubexpressionEliminationPass

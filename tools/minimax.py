@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import mpmath
 import numpy as np
 from mpmath import mp
-
-from tenon.dialects.support.dataclass import dataclass
 
 Number = Any
 Function = Callable[[Number], Number]

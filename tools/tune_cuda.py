@@ -7,14 +7,13 @@ lists with one step changed. Time is the device's own: launches are captured, so
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, NoneAttr, StringAttr
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.buffers.alignments import alignments, write_alignments
 from tenon.lowering.buffers.shared_arguments import shared_arguments, write_shared
 from tenon.lowering.grid_schedules.decide_steps import alternatives, changed_steps, decide

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -20,7 +21,6 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import FunctionType, IntegerAttr, MemRefType, ModuleOp, i8
 from xdsl.ir import Block, Region
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.lowering.kernels.statement import kernels_of, read_kernel, root_of
 from tenon.lowering.tuning_record import Decision

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,6 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.plain_arrays import plain_array
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import SizesAttr, parsed_sizes, shown_size

@@ -6,6 +6,7 @@ import inspect
 import keyword
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any, Literal
 
@@ -16,7 +17,6 @@ from xdsl.irdl.constraints import AttrConstraint, RangeLengthConstraint
 from xdsl.irdl.operations import OptOperandDef, OptResultDef, VarOperandDef, VarResultDef
 
 from tenon.dialects.definition.settings import REQUIRED, SettingConstraint
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.forking import cached_property
 from tenon.dialects.support.suggestion import did_you_mean
 from tenon.dialects.types.types import TensorConstraint

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -40,7 +41,6 @@ from tenon.dialects.definition.signature import (
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.type_inference import InfersTypes
 from tenon.dialects.definition.value import Value, emit, insertion_point, ops, origin
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.user_traceback import hide_own_frames, shows_user_frames
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.size import Size

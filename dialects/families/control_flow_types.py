@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Operation
 
 from tenon.dialects.definition.type_inference import InfersTypes
 from tenon.dialects.families.control_flow import yielded
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.shapes import join
 from tenon.dialects.types.types import AnyTensor, element_of, shape_of, tensor_type
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +16,6 @@ from xdsl.ir.affine import (
 )
 
 from tenon.dialects.families.iteration_space import IterationSpace, Subscript
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.shapes import InferenceError, Shape
 from tenon.dialects.types.size import Size
 

@@ -7,7 +7,7 @@ lowering reads those of `linalg.generic`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -23,7 +23,6 @@ from xdsl.ir.affine import (
     AffineMap,
 )
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import is_at_most
 
 ACROSS = -1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar
 
@@ -21,7 +22,6 @@ from tenon.dialects.definition.operands import checked_number
 from tenon.dialects.definition.registry import registry
 from tenon.dialects.definition.value import ops
 from tenon.dialects.families.structured_op import StructuredOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import is_unsigned
 
 REASSOCIATE = arith.FastMathFlagsAttr([arith.FastMathFlag.REASSOC])

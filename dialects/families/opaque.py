@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from operator import index
 from typing import Any, ClassVar, Literal
 
@@ -38,7 +39,6 @@ from tenon.dialects.definition.registry import OpClass, registry
 from tenon.dialects.definition.signature import flat
 from tenon.dialects.definition.value import emit, insertion_point
 from tenon.dialects.families import StructuredOp, as_tuple, require_hooks
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.user_traceback import call_user
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.types import (

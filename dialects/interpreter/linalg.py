@@ -13,6 +13,7 @@ order of the terms of a sum.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
@@ -30,7 +31,6 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from tenon.dialects.families.iteration_space import IterationSpace, Subscript
 from tenon.dialects.families.monoid import combining_monoid, combining_op
 from tenon.dialects.interpreter.interpreter import Interpreter, InterpreterError, implements
-from tenon.dialects.support.dataclass import dataclass
 
 _TILE_POINTS = 1 << 18
 """Points that are evaluated at once: enough to hide Python, few enough for intermediate arrays to stay in cache."""

@@ -11,6 +11,7 @@ byte; one of 4 or 2 bits is in its low bits, and the others are 0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -55,8 +56,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.irdl import AttrConstraint, VerificationContext
 from xdsl.utils.exceptions import VerifyException
-
-from tenon.dialects.support.dataclass import dataclass
 
 NarrowFloatType = (
     Float8E4M3FNType | Float8E4M3FNUZType | Float8E5M2Type | Float8E5M2FNUZType | Float8E8M0FNUType | Float4E2M1FNType

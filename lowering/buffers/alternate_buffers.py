@@ -12,6 +12,7 @@ Of an odd number of steps the first is taken before the loop, where it reads wha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, scf
@@ -19,7 +20,6 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.buffers.kernel_operands import elementwise_operands, updated_operands
 from tenon.lowering.buffers.memref_facts import RESHAPES, without_reshapes
 

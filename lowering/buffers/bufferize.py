@@ -24,6 +24,7 @@ returns.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, linalg, memref, tensor
@@ -38,7 +39,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.location import position_of
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import dimensions

@@ -8,6 +8,7 @@ Before: functions on tensors whose composites were decomposed; after `fuse`, if 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -21,7 +22,6 @@ from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import InsertionPoint, inserting
 from tenon.dialects.families import StructuredOp
 from tenon.dialects.families.control_flow import ControlFlowOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.location import at_line
 from tenon.dialects.types.size import Size, UndecidedSizeError
 from tenon.dialects.types.size_values import SizeValues, names_in, sizes_from

@@ -14,6 +14,7 @@ may have been written. Nothing lives longer than it did: what one of the calls n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 
 from xdsl.context import Context
@@ -27,7 +28,6 @@ from xdsl.rewriter import Rewriter
 from tenon.dialects.definition.value import InsertionPoint, inserting
 from tenon.dialects.families.iteration_space import IterationSpace, Subscript
 from tenon.dialects.families.linalg_builders import empty, generic_op
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import i8
 from tenon.lowering.buffers.memref_facts import without_reshapes

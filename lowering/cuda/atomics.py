@@ -7,11 +7,12 @@ element."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IntegerType, MemRefType
 from xdsl.ir import Operation
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.atomic_kinds import ATOMIC_KINDS
 from tenon.lowering.cuda.kernel_writer import KernelWriter
 from tenon.lowering.cuda.shared_memory import SHARED_MEMORY

@@ -8,7 +8,7 @@ stores are made by the first thread, and a barrier separates accesses of differe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func, gpu, memref, scf
@@ -18,7 +18,6 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.families.monoid import Monoid
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.buffers.memref_facts import buffer_bytes
 from tenon.lowering.cuda.shared_memory import SHARED_MEMORY
 from tenon.lowering.loop_ir.nests import (

@@ -7,13 +7,13 @@ arguments has a parameter for each description, behind its own, and its launch m
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, MemRefType
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.bulk_copies import (
     MBarrierArriveExpectOp,
     MBarrierArriveOp,

@@ -17,6 +17,8 @@ There are two forms, and `takes_block_form` is the rule between them:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, gpu, memref, scf
@@ -26,7 +28,6 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.buffers.memref_facts import buffer_bytes
 from tenon.lowering.cuda.block_form import WARP_SIZE, BlockForm, X, scratch_of, shared_work
 from tenon.lowering.cuda.shared_memory import SHARED_MEMORY

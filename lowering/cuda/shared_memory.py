@@ -4,13 +4,13 @@ or, where all of them are more than a kernel gets without asking, at offsets of 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, i64
 from xdsl.ir import SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.bulk_copies import BARRIER_BYTES, MBarrierCreateOp
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.buffers.memref_facts import element_bytes

@@ -11,11 +11,11 @@ are keys. (T. Dao, "FlashAttention-2", 2023.)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.ir import SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.grid_schedules.contractions import packed_results
 from tenon.lowering.grid_schedules.matrix_instructions import cut_rows, dealt_columns, is_asynchronous, packed_operand
 from tenon.lowering.grid_schedules.warpgroup_instructions import rows_of_warpgroups

@@ -10,12 +10,12 @@ number of shared memory once.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import inf, isfinite, prod
 
 from xdsl.ir import SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.explanation import Row
 from tenon.lowering.grid_schedules.product_tiles import EQUAL, Tiled
 from tenon.lowering.steps.bind import BindLoop, Resident

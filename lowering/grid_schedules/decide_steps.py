@@ -14,14 +14,13 @@ what each has against a kernel, which one has steps for it, and among which tile
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.buffers.alignments import alignments, write_alignments
 from tenon.lowering.buffers.shared_arguments import shared_arguments, write_shared
 from tenon.lowering.explanation import Explained, Option, Row

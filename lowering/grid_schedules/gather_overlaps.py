@@ -12,6 +12,7 @@ Each place then has a thread of its own. Any monoid will do.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.builder import Builder
@@ -35,7 +36,6 @@ from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.families.linalg_builders import PARALLEL, REDUCTION
 from tenon.dialects.families.monoid import combining_monoid
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size
 from tenon.lowering.grid_schedules.parts import unscheduled_kernels
 from tenon.lowering.kernels.statement import LoopKind, Statement, element_type, read_kernel, root_of

@@ -9,9 +9,9 @@ eight rows of a matrix are in different banks. Of f64 there are unused elements 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import gcd, prod
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.grid_schedules.contractions import large_product, ordered, packed_results
 from tenon.lowering.grid_schedules.product_tiles import (
     Block,

@@ -9,6 +9,7 @@ read is read once, and what is stored in front of them gets a kernel of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.builder import Builder
@@ -29,7 +30,6 @@ from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.families.linalg_builders import PARALLEL
 from tenon.dialects.families.monoid import combining_monoid
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.function_pass import require_buffers

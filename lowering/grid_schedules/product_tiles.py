@@ -10,10 +10,10 @@ products reach, as they leave no registers for the next block.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.explanation import Row
 from tenon.lowering.grid_schedules.elementwise import accesses
 from tenon.lowering.steps.nest import Nest

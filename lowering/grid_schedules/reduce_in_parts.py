@@ -15,6 +15,7 @@ the parts are ranges of an index, and what is left over is one more part, of a k
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 
@@ -40,7 +41,6 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tenon.dialects.families.linalg_builders import PARALLEL
 from tenon.dialects.families.monoid import Monoid, combining_monoid
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.walking import all_ops, ops_of
 from tenon.lowering.buffers.memref_facts import row_major_strides

@@ -8,9 +8,9 @@ is computed again then, not stored."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.grid_schedules.elementwise import pack_all, vector_width
 from tenon.lowering.kernels.statement import LoopKind
 from tenon.lowering.steps.bind import BindLoop

@@ -12,6 +12,7 @@ Parts depend on sizes and the machine alone, so results are the same from launch
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.builder import Builder
@@ -33,7 +34,6 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.families.linalg_builders import PARALLEL, REDUCTION
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size
 from tenon.lowering.grid_schedules.parts import (
     Part,

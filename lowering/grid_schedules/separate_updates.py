@@ -7,13 +7,14 @@ one barrier that all blocks of a GPU can wait at.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.context import Context
 from xdsl.dialects import func, memref, scf
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.grid_schedules.parts import unscheduled_kernels
 from tenon.lowering.kernels.statement import Statement, read_kernel

@@ -16,6 +16,7 @@ Blocks have groups, and keep the sums of a group in registers (`decide_rows_and_
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.context import Context
@@ -31,7 +32,6 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tenon.dialects.families.monoid import combining_op
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.walking import all_ops, ops_of
 from tenon.lowering.buffers.memref_facts import WHOLE_VIEWS, row_major_strides
 from tenon.lowering.buffers.shared_arguments import shared_arguments

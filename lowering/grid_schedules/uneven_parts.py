@@ -8,6 +8,7 @@ selections; see `reduce_in_parts`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.builder import Builder
@@ -19,7 +20,6 @@ from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.families.linalg_builders import ASSOCIATIVE, PARALLEL, REDUCTION
 from tenon.dialects.families.monoid import Monoid, combining_monoid
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.buffers.memref_facts import row_major_strides
 from tenon.lowering.grid_schedules.parts import (
     Part,

@@ -9,13 +9,13 @@ they are declarations that say what it is asked for. Kernels without the attribu
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith, func, linalg, memref
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType, MemRefType, ModuleOp, i64
 from xdsl.ir import Operation
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.grids.atomic_updates import AtomicCode, atomic_monoid

@@ -9,12 +9,12 @@ matrix by exchanges of halves: J. O. Eklundh, IEEE Transactions on Computers, 19
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.grids.across_threads import shuffled
 from tenon.lowering.grids.copies import copy_out, vector_of
 from tenon.lowering.grids.thread_code import REGISTERS, Registers, ThreadCode, kept_loops

@@ -8,6 +8,7 @@ may follow until they are within bounds.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith, func, gpu, scf
@@ -15,7 +16,6 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefTyp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.loop_ir.nests import constant_int
 

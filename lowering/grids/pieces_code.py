@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import e, inf, log2
 
@@ -11,7 +12,6 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, UnitAttr, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.grids.statement_code import StatementCode
 from tenon.lowering.grids.thread_code import FLUSH, Registers
 from tenon.lowering.grids.warpgroup_products import Turns, WarpgroupProducts

@@ -10,12 +10,12 @@ before a part, nothing is combined.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith, gpu
 from xdsl.ir import SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.grids.across_threads import Values, load, number_of, shuffled, store
 from tenon.lowering.grids.thread_code import SHARED, Registers, ThreadCode
 from tenon.lowering.kernels.scans import Scan

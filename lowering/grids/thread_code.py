@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith, gpu, memref, scf
@@ -26,7 +27,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
 from tenon.lowering.loop_ir.builder import INDEX, LoopBuilder, Position, Steps
 from tenon.lowering.steps.nest import THREADS, Bind, Loop, Nest, NestAccess

@@ -8,12 +8,12 @@ asynchronous is begun, and waited for by those who use it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith, vector
 from xdsl.ir import SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.nvgpu import DeviceAsyncCopyOp
 from tenon.dialects.upstream.warpgroup import REPEAT, SPAN
 from tenon.lowering.buffers.memref_facts import element_bytes

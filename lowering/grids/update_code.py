@@ -6,6 +6,7 @@ for u: for j: out[place(u), j] = f(out[place(u), j], u, j)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith, func, gpu, memref, scf
@@ -13,7 +14,6 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i1, i64
 from xdsl.ir import Block, Operation, SSAValue
 
 from tenon.dialects.families.linalg_builders import DISTINCT
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.grids.index_bits import INDEX_BITS, narrow_indices
 from tenon.lowering.kernels.selection import slice_of
 from tenon.lowering.kernels.statement import root_of

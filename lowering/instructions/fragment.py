@@ -6,13 +6,12 @@ rows and columns. So a map is data, and `distribute` and `collect` are what an i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from tenon.dialects.support.dataclass import dataclass
 
 Digits = tuple[tuple[int, int, int], ...]
 """From the lowest digit: how many values it has, and the rows and columns that it moves by."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.instructions.fragment import Fragment
 
 NO_FRAGMENTS: Mapping[str, Fragment] = {}

@@ -14,6 +14,7 @@ it. Dimensions of size 1 do not separate.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
 from math import prod
@@ -26,7 +27,6 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from tenon.dialects.families.iteration_space import Subscript
 from tenon.dialects.families.linalg_builders import PARALLEL
 from tenon.dialects.families.monoid import combining_monoid
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import SizeValues, size_arguments
 from tenon.dialects.types.types import i8

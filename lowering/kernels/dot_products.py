@@ -19,13 +19,13 @@ Processors with tiles multiply matrices of groups, `TILE` rows by `TILE` groups 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import BFloat16Type, Float32Type, Float64Type, i8, i32
 from xdsl.ir import Attribute, Block, BlockArgument, Operation
 
 from tenon.dialects.families.monoid import combining_op
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.amx import MOST_ROWS
 from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride, element_type

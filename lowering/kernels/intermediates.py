@@ -5,14 +5,13 @@ A padded copy needs none (`without_padding`): what reads it reads what it was co
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from xdsl.dialects import arith, func, linalg, memref
 from xdsl.ir import BlockArgument, Operation, TypedAttribute
 
 from tenon.dialects.families.iteration_space import Subscript
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size, estimate, is_at_most
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.shared_loops import SharedLoop

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AffineMapAttr, DictionaryAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from tenon.dialects.families.iteration_space import Subscript
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.kernels.statement import Statement
 from tenon.lowering.loop_ir.builder import INDEX, Limits, LoopBuilder, Span
 

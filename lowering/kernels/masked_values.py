@@ -13,6 +13,7 @@ and `x + c`, for a c of -inf, is not known: it is NaN where x is NaN or inf, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from math import inf, isinf
 from typing import Any
 
@@ -20,8 +21,6 @@ import numpy as np
 from xdsl.dialects import arith, linalg, math
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
-
-from tenon.dialects.support.dataclass import dataclass
 
 
 @dataclass(frozen=True)

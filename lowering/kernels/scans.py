@@ -10,13 +10,13 @@ in order. That a step is associative is known of the ops of a `Monoid`; of other
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import linalg, memref
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tenon.dialects.families.linalg_builders import ASSOCIATIVE
 from tenon.dialects.families.monoid import MONOIDS, Monoid
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.selection import slice_of
 from tenon.lowering.kernels.statement import LoopKind, Statement

@@ -15,11 +15,11 @@ themselves, and the best of them be chosen by value and position. Where NaN is b
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import arith, linalg
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.loop_ir.nests import constant_int
 
 _STRICT_FLOAT = {2, 4}  # ogt, olt

@@ -8,7 +8,7 @@ is the kernel's.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -20,7 +20,6 @@ from xdsl.ir.affine import AffineMap
 
 from tenon.dialects.families.iteration_space import ACROSS, IterationSpace, Subscript
 from tenon.dialects.families.linalg_builders import generic_op
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.forking import cached_property
 from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.walking import all_ops, ops_of

@@ -14,6 +14,7 @@ contraction computes is left to it in rows, and copied behind it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import linalg, memref
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, MemRefType, i32
@@ -22,7 +23,6 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tenon.dialects.families.linalg_builders import generic_op
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.kernels.shared_loops import is_contraction
 from tenon.lowering.kernels.statement import Access, Kernel, Statement, buffer_shape, element_type, root_of
 

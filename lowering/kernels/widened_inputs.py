@@ -5,10 +5,11 @@ Whoever copies such an input copies what it is widened to: then it is widened on
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.kernels.statement import Statement
 
 _WIDENING = (arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, arith.SIToFPOp, arith.UIToFPOp)

@@ -7,11 +7,12 @@ that `arith.extui` and `arith.extsi` extend to i32, one operand each (x86 `vpdpb
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import BFloat16Type, Float32Type, VectorType, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.vector_ops import VectorContractOp
 from tenon.lowering.llvm.function import FunctionWriter, Handlers
 from tenon.lowering.llvm.types import LlvmType

@@ -13,13 +13,12 @@ would take that is refused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.amx import (
     TileLoadOp,
     TileMulFOp,

@@ -6,13 +6,14 @@ for those that the program has to compute. All numbers are at least 0.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.builder import Builder
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.loop_ir.nests import constant_int
 
 INDEX = IndexType()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.builder import Builder
@@ -12,7 +13,6 @@ from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.families.monoid import Monoid
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.loop_ir.combiners import combiners_of
 
 INDEX = IndexType()

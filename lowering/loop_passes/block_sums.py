@@ -20,6 +20,7 @@ depends on the program and its sizes alone.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func, math, scf, vector
@@ -28,7 +29,6 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.families.monoid import ADD_FLOATS
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.vector_arith import element_type_of
 from tenon.dialects.upstream.vector_ops import VectorContractOp
 from tenon.dialects.upstream.walking import ops_of

@@ -19,6 +19,7 @@ runs one after another (`KEPT`).
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith, memref, scf, vector
@@ -26,7 +27,6 @@ from xdsl.dialects.builtin import DenseArrayBase, MemRefType, UnitAttr, i64
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.prefetch import PrefetchOp
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.kernels.statement import root_of

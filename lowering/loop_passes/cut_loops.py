@@ -15,6 +15,7 @@ the first of them, then those of the second, and so on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith, scf
@@ -22,7 +23,6 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.loop_ir.builder import BESIDE, is_pure
 from tenon.lowering.loop_ir.launch_numbers import (
     INDEX,

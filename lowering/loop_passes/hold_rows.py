@@ -28,6 +28,7 @@ The order of additions to an element is the same, and so are the bits.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func, memref, scf, vector
@@ -35,7 +36,6 @@ from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.prefetch import PrefetchOp
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.function_pass import Change, FunctionPass

@@ -33,13 +33,13 @@ those of several chains follow each other, one branch is around them:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.intrinsics import is_arithmetic
 from tenon.dialects.upstream.prefetch import PrefetchOp
 from tenon.dialects.upstream.walking import ops_of

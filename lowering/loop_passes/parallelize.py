@@ -33,13 +33,13 @@ that has.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.loop_ir.launch_numbers import Number, larger, product, quotient, quotient_up, smaller

@@ -27,6 +27,7 @@ takes two loads, an op and a store then, a third of what finding its place takes
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import product
 
 from xdsl.builder import Builder
@@ -35,7 +36,6 @@ from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, MemRefType,
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.buffers.memref_facts import collapsed_type
 from tenon.lowering.function_pass import Change, FunctionPass

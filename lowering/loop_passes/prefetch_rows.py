@@ -22,6 +22,7 @@ outer one.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.builder import Builder
@@ -30,7 +31,6 @@ from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.prefetch import PrefetchOp
 from tenon.dialects.upstream.walking import ops_of

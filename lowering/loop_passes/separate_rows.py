@@ -15,6 +15,7 @@ uses shrinks to the row of one iteration, which nearer caches hold, in memory of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.dialects import func, memref, scf, vector
@@ -22,7 +23,6 @@ from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, i32
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size, is_at_most
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.buffers.memref_facts import buffer_bytes

@@ -19,6 +19,7 @@ the operands changes, but not from launch to launch, as in `split_reductions`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.builder import Builder
@@ -28,7 +29,6 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.families.monoid import Monoid
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.statement import root_of
 from tenon.lowering.kernels.update_monoid import combination

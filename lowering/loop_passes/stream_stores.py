@@ -25,6 +25,7 @@ of consecutive ones, fill whole lines. Results of the caller may begin anywhere,
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func, memref, scf, vector
@@ -32,7 +33,6 @@ from xdsl.dialects.builtin import BoolAttr, IntegerAttr, MemRefType, ModuleOp, V
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.walking import all_ops, ops_of
 from tenon.lowering.buffers.memref_facts import buffer_bytes, element_bytes, is_contiguous, strides_of

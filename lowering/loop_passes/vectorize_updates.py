@@ -20,6 +20,8 @@ elements, the innermost is made a loop of its own first.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import IndexType, ModuleOp
@@ -27,7 +29,6 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tenon.dialects.families.linalg_builders import DISTINCT
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import root_of

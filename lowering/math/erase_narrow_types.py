@@ -7,6 +7,7 @@ keep the dtypes that callers see, as for unsigned integers.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,6 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.definition.settings import array_of
 from tenon.dialects.definition.signedness import Erasure
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.location import at_line
 from tenon.dialects.types.types import NarrowFloatType, bit_width, is_narrow, numpy_dtype, significant_bits
 from tenon.dialects.upstream.vector_arith import ExtSIOp, ExtUIOp, FPToSIOp, TruncIOp

@@ -25,6 +25,7 @@ one for the function, so that f64 is left to the C library, but for small whole 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import arith, math, scf, vector
@@ -48,7 +49,6 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.location import position_of
 from tenon.dialects.upstream.float_remainder import RemFOp
 from tenon.dialects.upstream.vector_arith import element_type_of

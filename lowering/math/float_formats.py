@@ -5,11 +5,11 @@ Sums with `ROUND` of a format put a whole number into the low bits of the sum, w
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import log
 
 from xdsl.ir import SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.math import coefficients
 from tenon.lowering.math.builder import ArithmeticBuilder, element_width
 

@@ -31,6 +31,7 @@ On i1 there are `andi`, `ori`, `xori`, and `cmpi` with equality or the unsigned 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects import arith, math, vector
@@ -48,7 +49,6 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.vector_arith import TruncIOp, element_type_of, with_element_type
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.function_pass import Change, FunctionPass

@@ -26,13 +26,12 @@ Where instructions multiply matrices, a copy of columns takes longer than the pr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from xdsl.dialects import memref
 from xdsl.ir import SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.kernels.dot_products import dot_product
 from tenon.lowering.kernels.statement import LoopKind, Statement
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps, rest_steps

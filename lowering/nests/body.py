@@ -7,13 +7,13 @@ it meets a vector. Within one `Reads`, equal loads and computations are done onc
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import arith, linalg, math, memref, vector
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.prefetch import PrefetchOp
 from tenon.lowering.kernels.dot_products import product_of_sum
 from tenon.lowering.kernels.lane_bits import is_only_cast

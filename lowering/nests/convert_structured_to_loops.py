@@ -14,7 +14,7 @@ large for the stack stays a `memref.alloc`. Loops over updates become parallel w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, product
 from math import lcm
@@ -23,7 +23,6 @@ from xdsl.dialects import func, linalg, memref
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size, most
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.intermediates import read_without_padding, reads_padding, unpadded

@@ -14,13 +14,13 @@ result does not depend on threads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i32
 from xdsl.ir import SSAValue
 
 from tenon.dialects.families.monoid import Monoid, combining_monoid
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.kernels.statement import (
     Statement,
     buffer_shape,

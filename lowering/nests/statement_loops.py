@@ -7,13 +7,12 @@ divides integers, which could trap in a masked lane.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.intermediates import unpadded
 from tenon.lowering.kernels.obstacles import lies_across, stored_across

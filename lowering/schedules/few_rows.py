@@ -17,6 +17,7 @@ rows; up to `FEWEST` sum along the reduction as they are, in a second copy:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -25,7 +26,6 @@ from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Block, Operation, Region
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import NAMES, SizeValues
 from tenon.lowering.function_pass import SizesPass

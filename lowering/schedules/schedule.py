@@ -19,7 +19,7 @@ along the reduction for columns that fill no vector (`rest`). What is read in pi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import repeat
 from math import prod
 from pathlib import Path
@@ -28,7 +28,6 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size, estimate, estimates
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.collapse_loops import collapse_loops

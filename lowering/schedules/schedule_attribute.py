@@ -49,10 +49,10 @@ of them are transposed on their way to memory, in pieces of as many rows as a ve
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, i1, i64
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.dot_products import TILE, groups_obstacle
 from tenon.lowering.kernels.footprint import in_pieces

@@ -23,12 +23,13 @@ where the mask makes a factor zero, the other one is taken to be finite.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import FloatAttr, ModuleOp
 from xdsl.ir import SSAValue
 
 from tenon.dialects.families.monoid import combining_monoid, combining_op
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.masked_columns import columns_of, masks

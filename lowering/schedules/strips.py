@@ -23,13 +23,12 @@ long as the longest tile of a statement.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import lcm, prod
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, i64
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import estimate
 from tenon.lowering.kernels.intermediates import intermediate_bytes
 from tenon.lowering.kernels.masked_columns import columns_of, masks

@@ -18,10 +18,10 @@ vector of sums. It is done where the lanes that it fills are worth more than tha
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from itertools import permutations
 from math import prod
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size, estimate
 from tenon.lowering.kernels.dot_products import TILE, dot_product
 from tenon.lowering.kernels.footprint import batch_bytes, sharing_rows

@@ -17,7 +17,8 @@ than that leaves.
 
 from __future__ import annotations
 
-from tenon.dialects.support.dataclass import dataclass
+from dataclasses import dataclass
+
 from tenon.lowering.kernels.statement import LoopKind
 from tenon.lowering.steps.nest import THREADS, Bind, Nest, replaced
 from tenon.lowering.steps.scan_loops import scanned_by

@@ -27,10 +27,10 @@ way: `contract(lu, mma)`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.steps.contract_warpgroup import DEPTH, columns_of, held_of, warpgroup_obstacles
 from tenon.lowering.steps.nest import Bind, Contraction, Loop, Nest, NestAccess, NestStatement, Space, replaced

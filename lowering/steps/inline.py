@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tenon.dialects.support.dataclass import dataclass
+from dataclasses import dataclass
+
 from tenon.lowering.steps.nest import Nest, Space
 from tenon.lowering.steps.step import Step
 

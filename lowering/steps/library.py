@@ -9,6 +9,7 @@ is multiplied (`Multiplication`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
@@ -16,7 +17,6 @@ from xdsl.dialects import arith, func, linalg
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, StringAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.steps.nest import Nest, NestAccess, NestStatement
 from tenon.lowering.steps.pieces import is_zero
 from tenon.lowering.steps.products import multiplied

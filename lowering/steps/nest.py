@@ -8,13 +8,12 @@ an intermediate, `t0`, `t1`, …; its *placement* says where the elements that a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size
 from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.kernels.axes import LETTERS, leading_axis, shared_axes

@@ -17,9 +17,8 @@ To fragments, what a warp needs of shared memory for a product of matrices (`con
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.nvgpu import COPIED_BYTES
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.statement import element_type

@@ -24,6 +24,7 @@ is added to a sum of the block are left out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import inf
 
 from xdsl.dialects import arith, math
@@ -31,7 +32,6 @@ from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tenon.dialects.families.monoid import combining_op
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.kernels.masked_values import OF_ROW, Band, Masked, bands_of, masked_values, oriented
 from tenon.lowering.kernels.statement import LoopKind
 from tenon.lowering.steps.nest import Nest, NestAccess, NestStatement, Pieces, Space, VisibleAxes

@@ -16,7 +16,8 @@ with one more than two times four of them none could have more than 168.
 
 from __future__ import annotations
 
-from tenon.dialects.support.dataclass import dataclass
+from dataclasses import dataclass
+
 from tenon.lowering.steps.nest import THREADS, Nest, replaced
 from tenon.lowering.steps.step import Step, number
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, i8, i32
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from tenon.dialects.families.monoid import combining_op
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.instructions.table import INSTRUCTIONS
 from tenon.lowering.instructions.warpgroup import COLUMNS, wgmma_name

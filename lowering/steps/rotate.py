@@ -7,7 +7,8 @@ out for one iteration alone, which the cache of instructions can hold.
 
 from __future__ import annotations
 
-from tenon.dialects.support.dataclass import dataclass
+from dataclasses import dataclass
+
 from tenon.lowering.steps.nest import Nest, replaced
 from tenon.lowering.steps.step import Step
 

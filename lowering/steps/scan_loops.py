@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.kernels.scans import Scan, scan_of
 from tenon.lowering.steps.nest import Bind, Loop, Nest, NestStatement
 

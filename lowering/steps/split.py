@@ -7,7 +7,8 @@ its end are elements of the next iteration of that one, which would be done twic
 
 from __future__ import annotations
 
-from tenon.dialects.support.dataclass import dataclass
+from dataclasses import dataclass
+
 from tenon.lowering.steps.nest import Nest, replaced
 from tenon.lowering.steps.step import Step, number
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.steps.nest import Nest, NestError
 
 _TEXT = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*(?:->\s*(\w+\s*(?:,\s*\w+\s*)*))?\s*")

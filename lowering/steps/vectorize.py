@@ -6,9 +6,9 @@ that are no multiples of their bytes, are of single elements all the same."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.buffers.alignments import known_alignment
 from tenon.lowering.buffers.memref_facts import row_major_strides
 from tenon.lowering.kernels.statement import buffer_shape

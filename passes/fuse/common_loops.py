@@ -26,6 +26,7 @@ cuts the dimensions on both sides into the same parts, unless
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -35,7 +36,6 @@ from xdsl.passes import ModulePass
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import KeepsMemory, KnownValue, states
 from tenon.dialects.families import ElementwiseOp, IndexingOp, ReductionOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import is_known
 from tenon.passes.fuse.dimensions import Dimension, Dimensions, Reshapes, is_cut, known_shape
 from tenon.passes.fuse.unit_dimensions import adopt_unit_dimensions

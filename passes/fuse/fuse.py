@@ -11,6 +11,7 @@ What becomes one group is said in `grouping`; ops that `chain-products` marked a
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -29,7 +30,6 @@ from tenon.dialects.families.control_flow import ControlFlowOp
 from tenon.dialects.families.opaque import OpaqueOp
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
 from tenon.dialects.ops.move.shape import ReshapeOp, TransposeOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import shape_of
 from tenon.passes.fuse.grouping import MOST_INPUTS, Group, Grouping
 from tenon.passes.fuse.rederive import Rederivation

@@ -31,7 +31,7 @@ others still tell the extents of all loops; inside the bodies that changed, equa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf, prod
 
 from xdsl.context import Context
@@ -43,7 +43,6 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.type import get_element_type_or_self
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.passes.fuse.cost import counted, is_cheap, is_light
 from tenon.passes.fuse.generic_uses import GenericUses
 from tenon.passes.fuse.generics import (

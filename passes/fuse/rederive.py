@@ -18,6 +18,7 @@ contractions read what is there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -25,7 +26,6 @@ from xdsl.rewriter import Rewriter
 
 from tenon.dialects.families import ElementwiseOp, ReductionOp
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
 from tenon.passes.fuse.cost import is_cheap_op, is_quick_op

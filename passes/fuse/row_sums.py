@@ -10,13 +10,13 @@ that stays near:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation
 
 from tenon.dialects.families import ReductionOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import compute_type, element_of
 from tenon.passes.iteration import Iteration

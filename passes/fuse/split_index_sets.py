@@ -17,6 +17,7 @@ short rows, such as those of a few tensors stacked along a new last axis.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.context import Context
@@ -31,7 +32,6 @@ from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserti
 from tenon.dialects.families.index_map_gather_scatter import SHORTEST_RUN, are_columns
 from tenon.dialects.families.iteration_space import IterationSpace, Subscript
 from tenon.dialects.families.linalg_builders import empty, generic, static_shape
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import i8
 from tenon.passes.fuse.fuse_structured import fuse_generics

@@ -9,7 +9,7 @@ and vectors along one axis only change their shapes, and contractions and sums r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.dialects.builtin import ModuleOp
@@ -20,7 +20,6 @@ from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
 from tenon.dialects.ops.elementwise.constant import ConstantOp
 from tenon.dialects.ops.move.shape import ReshapeOp, TransposeOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.forking import cached_property
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of

@@ -12,6 +12,7 @@ neighbours must be neighbours in memory, and many."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
@@ -28,7 +29,6 @@ from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.ops.contract.convolution import ConvolutionOp
 from tenon.dialects.ops.contract.transposed_phases import LITTLE_WORK, MOST_PHASES
 from tenon.dialects.ops.contract.windows import Sizes, Windows, moved, places, scaled, stepped
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size, estimate
 from tenon.dialects.types.types import is_known
 from tenon.passes.layout.channel_lanes import channel_lanes

@@ -12,6 +12,7 @@ asks for layouts by `LAYOUTS` and the hook `laid_out`."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 
 from xdsl.context import Context
@@ -35,7 +36,6 @@ from tenon.dialects.families import (
 )
 from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.ops.move.shape import ReshapeOp, TransposeOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.location import at_line
 from tenon.dialects.types.shapes import compatible
 from tenon.dialects.types.types import is_known, shape_of

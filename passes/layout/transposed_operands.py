@@ -18,6 +18,7 @@ other op (see `lowering.schedules.packing`).
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import BFloat16Type, IntegerType, i32
@@ -30,7 +31,6 @@ from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.ops.elementwise.arithmetic import MultiplyOp
 from tenon.dialects.ops.elementwise.constant import ConstantOp
 from tenon.dialects.ops.reduce.reduction import SumOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size, estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
 from tenon.passes.iteration import Iteration, axes_of, iteration_of

@@ -16,6 +16,7 @@ that stays in the nearest cache for all taps.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
@@ -23,7 +24,6 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.iteration_space import Subscript
 from tenon.dialects.ops.contract.windows import Sizes, moved, places, scaled
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size, estimate
 from tenon.passes.layout.forms import contracted
 from tenon.passes.machine import Machine

@@ -18,6 +18,8 @@ to be no more than the products.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -31,7 +33,6 @@ from tenon.dialects.families import ContractionOp, ElementwiseOp
 from tenon.dialects.families.control_flow import YieldOp
 from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.ops.control.scan import ScanOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import element_of, is_static, shape_of, tensor_type
 from tenon.passes.loops.pack_invariants import only_axis
 from tenon.passes.loops.step_products import static_scans, total_bytes

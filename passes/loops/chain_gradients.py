@@ -17,6 +17,7 @@ bf16. What else these ops use is in memory anyway, or is such a product. Weights
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -29,7 +30,6 @@ from tenon.dialects.ops.elementwise.arithmetic import AddOp, DivideOp, MultiplyO
 from tenon.dialects.ops.elementwise.constant import CastOp
 from tenon.dialects.ops.elementwise.elementary import ExpOp, LogOp
 from tenon.dialects.ops.move.shape import TransposeOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import compute_type, element_of, shape_of
 from tenon.dialects.upstream.walking import ops_of
 from tenon.passes.iteration import iteration_of

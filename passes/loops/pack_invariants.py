@@ -22,6 +22,7 @@ in groups, on the way.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.context import Context
@@ -35,7 +36,6 @@ from tenon.dialects.definition.value import InsertionPoint, Value, inserting, op
 from tenon.dialects.families import ContractionOp
 from tenon.dialects.families.control_flow import ControlFlowOp
 from tenon.dialects.families.indexing import LoopStructure
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import element_of, is_static, shape_of
 from tenon.passes.machine import Machine
 from tenon.passes.transform.derived_values import bytes_of

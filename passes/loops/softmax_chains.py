@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -12,7 +13,6 @@ from tenon.dialects.families.iteration_space import ACROSS
 from tenon.dialects.ops.elementwise.arithmetic import DivideOp, SubtractOp
 from tenon.dialects.ops.elementwise.constant import CastOp
 from tenon.dialects.ops.elementwise.elementary import ExpOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import element_of, is_static, shape_of
 from tenon.passes.iteration import axes_of, iteration_of
 

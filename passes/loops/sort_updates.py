@@ -17,6 +17,7 @@ hardware updates none: they become such. With `deterministic=false` sums of f32 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -32,7 +33,6 @@ from tenon.dialects.definition.value import InsertionPoint, Value, inserting, op
 from tenon.dialects.families import ScatterOp
 from tenon.dialects.families.monoid import MONOIDS, Monoid
 from tenon.dialects.ops.order.run_totals import WriteRowsOp, combined_in_place, combined_in_runs
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import (
     bit_width,
     compute_type,

@@ -16,7 +16,7 @@ The rule: there are `MOST_PARTS` slices at most, each of several whole blocks, a
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -30,7 +30,6 @@ from tenon.dialects.families import ContractionOp, ElementwiseOp
 from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.ops.move.shape import ReshapeOp
 from tenon.dialects.ops.move.slicing import SliceOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import is_static, shape_of
 from tenon.passes.loops.pack_invariants import only_axis, outermost_loop
 from tenon.passes.simplify.dce import Effects, erase_dead_ops

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, SSAValue
@@ -14,7 +14,6 @@ from tenon.dialects.ops.elementwise.arithmetic import MultiplyOp
 from tenon.dialects.ops.elementwise.constant import CastOp
 from tenon.dialects.ops.move.shape import TransposeOp
 from tenon.dialects.ops.reduce.reduction import SumOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import compute_type, element_of, shape_of
 from tenon.passes.loops.softmax_chains import MOST_HEAD, Loops, Softmax, is_half, makes_rows, reordered, row_reduction
 

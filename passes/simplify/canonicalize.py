@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,6 @@ from tenon.dialects.definition.registry import is_of_user
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import KeepsMemory, states
 from tenon.dialects.families import ElementwiseOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.location import at_line
 from tenon.passes.simplify.dce import Effects, erase_unreachable_functions
 from tenon.passes.simplify.equations_arithmetic import ARITHMETIC_EQUATIONS

@@ -7,6 +7,7 @@ their locations. Without `only`, ops that mean something to differentiation alon
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -22,7 +23,6 @@ from tenon.dialects.definition.value import InsertionPoint, Value, inserting
 from tenon.dialects.families import CompositeOp, SerialRowsOp
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
 from tenon.dialects.ops.control.with_gradient import WithGradientOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.shapes import compatible
 
 # Decompositions nest a few levels deep; far more means that ops decompose into each other.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
@@ -23,7 +24,6 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.definition.type_inference import InfersTypes, refine_results, refine_values
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.location import at_line
 from tenon.dialects.types.types import is_known, shape_of
 from tenon.passes.named_shapes import bind_numbers

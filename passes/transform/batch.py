@@ -13,6 +13,7 @@ batched again, and differentiated.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -32,7 +33,6 @@ from tenon.dialects.ops.control.checkpoint import CheckpointOp
 from tenon.dialects.ops.control.control_flow import CondOp, WhileLoopOp
 from tenon.dialects.ops.control.scan import ScanOp
 from tenon.dialects.ops.control.with_gradient import WithGradientOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.location import at_line
 from tenon.dialects.types.shapes import compatible
 from tenon.dialects.types.types import RESOURCE, shape_of

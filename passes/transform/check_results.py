@@ -7,6 +7,8 @@ What is known before the program runs is not checked.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
@@ -17,7 +19,6 @@ from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import KnownValue, states
 from tenon.dialects.families.control_flow import ControlFlowOp
 from tenon.dialects.ops.control.debug import CheckFiniteOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.location import at_line
 from tenon.dialects.types.types import element_of, is_float
 

@@ -10,6 +10,7 @@ and what that yields is differentiated instead. Since gradients are ordinary ops
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
@@ -26,7 +27,6 @@ from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Va
 from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp, as_tuple
 from tenon.dialects.families.control_flow import ControlFlowOp
 from tenon.dialects.ops.control.debug import CheckFiniteOp, checks_gradients
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.frozen_arguments import freeze, frozen_positions
 from tenon.dialects.support.location import at_line
 from tenon.dialects.types.size import UndecidedSizeError

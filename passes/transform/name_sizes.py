@@ -8,6 +8,7 @@ Two dimensions that ops ask to be equal get one name."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
@@ -16,7 +17,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.size import Size, names_of, replaced
 from tenon.dialects.types.size_values import names_in

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -17,7 +18,6 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.definition.type_inference import refine_values
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import element_type, tensor_type
 from tenon.passes.simplify.dce import erase_unreachable_functions, functions_by_name
 from tenon.passes.simplify.infer_shapes import ShapeInference

@@ -19,6 +19,7 @@ gradients need: a `least_cut`. What was marked as `recomputed` is not kept eithe
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -32,7 +33,6 @@ from tenon.dialects.definition.traits import KeepsMemory, KnownValue, states
 from tenon.dialects.families import ElementwiseOp, IndexingOp, IndexMapOp
 from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import is_static
 from tenon.passes.simplify.dce import Effects, erase_dead_ops, functions_by_name
 from tenon.passes.transform.derived_values import bytes_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.plain_arrays import copied, elements_of, is_on_gpu
 from tenon.passes.machine import ALIGNMENT
 from tenon.runtime.arguments.arguments import Parameters, Static, WideFloat, as_array, is_array

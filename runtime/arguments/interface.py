@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from xdsl.dialects import func
@@ -20,7 +20,6 @@ from xdsl.dialects.builtin import (
 )
 
 from tenon.dialects.definition import signedness
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.frozen_arguments import prepare_function, taken_positions
 from tenon.dialects.types.size import Size, names_of, replaced
 from tenon.dialects.types.size_values import POSITIVE, size_arguments

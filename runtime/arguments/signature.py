@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.runtime.arguments.arguments import WIDE_FLOAT, Parameters, WideFloat
 from tenon.runtime.arguments.frozen import FrozenArguments
 from tenon.runtime.arguments.leaf_sizes import LeafSizes

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.runtime.call.layout import GUARD, Load, Test
 
 

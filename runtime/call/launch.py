@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from tenon.dialects.support.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ import ctypes
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.thread_numbers import ThreadNumbers
 from tenon.runtime.call.callable_class import is_supported

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -24,7 +24,6 @@ from xdsl.dialects.func import FuncOp
 
 from tenon.dialects.definition.registry import is_of_user
 from tenon.dialects.families.opaque import kernel_of, op_of
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.llvm.emit_llvm import EmittedFunction, ModuleEmitter, brings_text, module_text
 from tenon.runtime.cpu.compile import Target, optimized, parsed, pass_builder, pass_manager, target_machine
 from tenon.runtime.cpu.llvm_lock import emitted, run_passes

@@ -5,10 +5,9 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.runtime.cpu.ir_types import I1, I64, VOID, Signature, Struct, Type, pointer, vector
 
 Operand: TypeAlias = "Value | int | float | None"

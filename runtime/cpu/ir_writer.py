@@ -21,9 +21,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.forking import new_lock
 from tenon.runtime.cpu.ir_types import I1, I64, VOID, Signature, Struct, Type, pointer
 from tenon.runtime.cpu.ir_values import Body, Function, Local, Operand, Value, Writer, Writing

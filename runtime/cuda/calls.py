@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from struct import Struct
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.bounded_cache import BoundedCache
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.donation import GIVEN, is_given
 from tenon.dialects.support.user_place import user_place
 from tenon.passes.machine import GPU

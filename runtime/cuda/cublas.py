@@ -12,11 +12,11 @@ import functools
 from collections import defaultdict
 from collections.abc import Generator, Hashable, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.forking import new_lock
 from tenon.runtime.cuda.launch_code import LIBRARY
 from tenon.runtime.cuda.nvrtc import found_by_pathfinder, in_wheels

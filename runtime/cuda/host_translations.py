@@ -7,6 +7,7 @@ the environment, and returns the step, or `None` for an op that has done its wor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol, TypeAlias
 
@@ -23,7 +24,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.buffers.memref_facts import WHOLE_VIEWS
 from tenon.lowering.cuda.shared_memory import shared_memory
 from tenon.lowering.cuda.told_numbers import told_numbers

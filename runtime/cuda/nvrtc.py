@@ -13,10 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from ctypes.util import find_library
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-
-from tenon.dialects.support.dataclass import dataclass
 
 INSTALL = "pip install 'tenon[cuda12]'"
 

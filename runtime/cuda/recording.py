@@ -8,13 +8,12 @@ then says at which addresses they are. What asks the device for values, or calls
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import ClassVar, NoReturn, TypeAlias
 
 import numpy as np
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.lowering.buffers.memory_plan import Lifetime, plan_memory
 from tenon.lowering.steps.library import Multiplication
 from tenon.runtime.cuda.device import DeviceBuffer

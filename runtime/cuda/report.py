@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from xdsl.dialects import func, memref, scf, vector
 from xdsl.dialects.builtin import AnyFloat, Float64Type, MemRefType, ModuleOp, UnitAttr, VectorType
 from xdsl.ir import Operation
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.upstream.bulk_copies import TmaAsyncLoadOp
 from tenon.dialects.upstream.nvgpu import DeviceAsyncCopyOp, MmaSyncOp
 from tenon.dialects.upstream.walking import all_ops, ops_of

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.forking import new_lock
 from tenon.runtime.cuda.cublas import Scratch
 from tenon.runtime.cuda.launches import Launches

@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import MutableMapping, MutableSequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import CellType, FunctionType
 from typing import Any
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.runtime.arguments.tree import like_sequence
 
 GONE = (KeyError, IndexError, AttributeError, ValueError, TypeError)

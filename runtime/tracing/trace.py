@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -24,7 +25,6 @@ from tenon.dialects.definition.traits import KeepsMemory, states
 from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Value, inserting, insertion_point
 from tenon.dialects.families import ScatterOp
 from tenon.dialects.ops.control.debug import check_gradients_if
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.frozen_arguments import freeze
 from tenon.dialects.support.location import at_line, line_location
 from tenon.dialects.support.plain_arrays import copied, elements_of, is_on_gpu, on_gpu_viewed

@@ -6,6 +6,7 @@ Dtypes are NumPy's; wherever one is taken, Tenon's names (`f32`) and traced valu
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -13,7 +14,6 @@ import numpy as np
 
 from tenon.dialects.definition.promotion import common_element, is_literal
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.plain_arrays import copied, is_on_gpu, plain_array
 from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.runtime.cuda.arrays import brought, taken

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence, Set
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -24,7 +25,6 @@ from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.families.control_flow import erase_effects
 from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.dialects.support.bounded_cache import BoundedCache
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.user_place import location_of, shown
 from tenon.dialects.types.types import array_type, element_type, is_float
 from tenon.eager.tape import Array, Node, Operand, Saved, Source, Type, type_of

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from tenon.dialects.definition.registry import generation
 from tenon.dialects.definition.value import Value
 from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.dialects.support.bounded_cache import BoundedCache
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.donation import is_donated
 from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.plain_arrays import copied, elements_of, is_on_gpu

@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.eager.backward import Graph, reads_of
 from tenon.eager.engine import Gradients, gradients_of

@@ -4,9 +4,9 @@ program for each call, which other tapes have as well."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.eager.backward import Graph
 from tenon.eager.tape import Node, Source
 

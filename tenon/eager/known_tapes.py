@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.dialects.support.bounded_cache import BoundedCache
-from tenon.dialects.support.dataclass import dataclass
 from tenon.eager.backward import Graph, Program, Slot, program_for, pull_back
 from tenon.eager.engine import Gradients, gradients_of
 from tenon.eager.modes import no_grad

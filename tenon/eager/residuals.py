@@ -10,6 +10,7 @@ gradient computes the function again, since what was simplified together cannot 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import func
@@ -21,7 +22,6 @@ from tenon.dialects.definition.traits import GradientError
 from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Value, emit, inserting
 from tenon.dialects.families.control_flow import YieldOp
 from tenon.dialects.ops.control.with_gradient import WithGradientOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.forking import cached_property
 from tenon.dialects.support.frozen_arguments import freeze
 from tenon.dialects.types.size import UndecidedSizeError

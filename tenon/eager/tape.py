@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, ClassVar
 from weakref import ref
@@ -15,7 +16,6 @@ from weakref import ref
 import numpy as np
 
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.dialects.support.user_place import Place, shown, user_place
 from tenon.runtime.call.layout import PER_OPERAND, PER_RESULT

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from operator import index
 from typing import Any
 
@@ -12,7 +13,6 @@ import numpy as np
 
 from tenon.dialects.definition.registry import watch_generation
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.plain_arrays import as_stored, on_host
 from tenon.eager.recording import Stored, call_of
 from tenon.eager.tape import Array, Call

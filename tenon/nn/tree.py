@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, MutableMapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 from weakref import ref
@@ -14,7 +15,6 @@ import numpy as np
 
 from tenon.dialects.definition.one_program import is_data, kind_of
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.plain_arrays import is_stored
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import is_traced

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import numpy_dtype
 from tenon.onnx.graph import TensorInfo
 from tenon.onnx.node import NOTHING, Content, OnnxError

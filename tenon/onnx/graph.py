@@ -6,12 +6,12 @@ A graph lists its nodes in an order in which every value is computed before it i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.onnx.node import OnnxError, stored_dtype
 
 DEFAULT_DOMAIN = ""

@@ -9,7 +9,7 @@ import math
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -18,7 +18,6 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.onnx.graph import (
     DEFAULT_DOMAIN,
     Function,

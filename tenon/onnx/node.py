@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from math import prod
 from typing import Any, Protocol
@@ -12,7 +12,6 @@ import ml_dtypes
 import numpy as np
 
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import Size
 
 Operand = Value | np.ndarray[Any, Any]

@@ -4,12 +4,12 @@ its gradient and what was kept of former ones."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import tenon
-from tenon.dialects.support.dataclass import dataclass
 from tenon.optim.base import Arrays, Optimizer, check_number, check_settings, each, zeros
 from tenon.optim.moments import (
     check_betas,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import tenon
-from tenon.dialects.support.dataclass import dataclass
 from tenon.optim.base import Arrays, Optimizer, check_number, check_settings, each, zeros
 from tenon.optim.moments import like, moved, of_dtype, time_of
 from tenon.runtime.arguments.tree import static_field

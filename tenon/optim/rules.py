@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import tenon
-from tenon.dialects.support.dataclass import dataclass
 from tenon.optim.base import Arrays, Optimizer, check_settings, each, is_on, zeros, zeros_of
 from tenon.optim.moments import check_betas, decayed, like, moved, running, running_square, time_of, without_bias
 from tenon.runtime.arguments.tree import static_field

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from tenon.dialects.definition.signature import map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import CpuOnly
 from tenon.dialects.families.opaque import OpaqueOp
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.types import array_type
 from tenon.runtime.arguments.arguments import as_array

@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from tenon.dialects.definition.registry import generation
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.forking import cached_property
 from tenon.eager.recording import Stored
 from tenon.eager.tape import Array

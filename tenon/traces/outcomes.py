@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.plain_arrays import as_stored, put
 from tenon.dialects.support.user_place import shown
 from tenon.eager.changes import is_private, sharing

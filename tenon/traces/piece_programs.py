@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from tenon.dialects.definition.promotion import AdoptingFloat, weak_float
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.support.bounded_cache import BoundedCache
-from tenon.dialects.support.dataclass import dataclass
 from tenon.eager.backward import is_differentiable, trace_types
 from tenon.eager.recording import Stored, as_operands, record
 from tenon.eager.residuals import program_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import ref
 
@@ -18,7 +18,6 @@ import numpy as np
 
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.plain_arrays import is_stored
 from tenon.draws import COUNTED, where_it_is
 from tenon.eager.changes import is_private, sharing

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.runtime.reads.places import Place
 
 INSTEAD = "make it a tensor, do that outside, or run it in pieces with tenon.trace(f, symbolic=False)"

@@ -7,9 +7,8 @@ up, add a rewrite from the version before to `UPGRADES`, and keep a file of that
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
-
-from tenon.dialects.support.dataclass import dataclass
 
 VERSION = 1
 

@@ -611,19 +611,3 @@ def test_what_docstrings_of_files_refer_to_is_there() -> None:
         if name not in known
     ]
     assert not stale, "\n".join(stale)
-
-
-def test_dataclasses_are_quick_to_define() -> None:
-    """The standard library compiles each method when it is imported. Classes with `__slots__` are left to it."""
-    slow = [
-        f"{path.relative_to(ROOT)}: import dataclass from tenon.dialects.support.dataclass"
-        for path, tree in trees().items()
-        if any(
-            isinstance(node, ast.ImportFrom)
-            and node.module == "dataclasses"
-            and "dataclass" in [a.name for a in node.names]
-            for node in tree.body
-        )
-        and not all("slots=True" in given for given in re.findall(r"^@dataclass.*", path.read_text(), re.MULTILINE))
-    ]
-    assert not slow, "\n".join(slow)

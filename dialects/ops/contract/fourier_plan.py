@@ -7,13 +7,12 @@ several of its rows. It is given what it multiplies by: roots of unity, which ar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from math import isqrt, prod
 from typing import Any
 
 import numpy as np
-
-from tenon.dialects.support.dataclass import dataclass
 
 Array = np.ndarray[Any, Any]
 

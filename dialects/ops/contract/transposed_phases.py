@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
 
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.contract.windows import Sizes, Windows, moved
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import promote
 

@@ -7,10 +7,10 @@ elements. Sizes are given as one for all spatial dimensions or one for each.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.shapes import InferenceError
 
 Sizes = tuple[int, ...]

@@ -7,6 +7,7 @@ steps again in the backward pass, from the carried values that `scan` then saves
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import arith, scf, tensor
@@ -60,7 +61,6 @@ from tenon.dialects.families.control_flow_assembly import (
 )
 from tenon.dialects.families.control_flow_types import stacked_type
 from tenon.dialects.families.regions import captured_values
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.shapes import show
 from tenon.dialects.types.size import Size, UndecidedSizeError
 from tenon.dialects.types.types import element_of, is_float, shape_of, tensor_type

@@ -7,6 +7,7 @@ is chosen, so that vectors take one way.
 from __future__ import annotations
 
 import math as numbers
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.irdl import operand_def, result_def
@@ -32,7 +33,6 @@ from tenon.dialects.ops.elementwise.incomplete_gamma_expansions import (
     uniform_tail,
     value_of,
 )
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import FLOAT_TENSOR, f64
 
 

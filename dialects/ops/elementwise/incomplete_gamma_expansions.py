@@ -12,6 +12,7 @@ large terms that cancel.
 from __future__ import annotations
 
 import math as numbers
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -24,7 +25,6 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.elementwise import special_coefficients as coefficients
 from tenon.dialects.ops.elementwise.gamma import BERNOULLI, STIRLING, positive_digamma
 from tenon.dialects.ops.elementwise.special import scaled_error_tail
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import f64, i64
 
 LARGE, LOW, HIGH = 16.0, 0.303, 2.35

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -11,7 +12,6 @@ from tenon.dialects.definition.registry import value_method
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.move.scatter import COMBINING
 from tenon.dialects.ops.move.subscript import SliceKey, entries_of, indices_of, places_of, slice_of, subscript
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.types import is_bool
 

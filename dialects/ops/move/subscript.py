@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import prod
 from operator import index as exact_integer
 from typing import Any
@@ -13,7 +13,6 @@ import numpy as np
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.registry import value_method
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.plain_arrays import plain_array
 from tenon.dialects.types.size import Size, UndecidedSizeError
 from tenon.dialects.types.types import i64, is_integer

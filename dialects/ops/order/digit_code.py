@@ -9,13 +9,13 @@ by way of shared memory. Nothing depends on which warp comes first, and equal el
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from string import Template
 from typing import Any
 
 from xdsl.ir import Attribute
 
 from tenon.dialects.ops.order.ordering import Order
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import bit_width
 
 DIGIT_BITS = 8

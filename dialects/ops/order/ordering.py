@@ -5,6 +5,7 @@ Integers that stand in the order of other elements are compared and cut into dig
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -15,7 +16,6 @@ from xdsl.ir import Attribute
 
 from tenon.dialects.definition.scalar import convert, emit_scalar, scalar_constant, to_compute
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import bit_width, is_bool, is_float, is_unsigned, numpy_dtype
 
 

@@ -8,11 +8,11 @@ of `length` numbers, the block is combined before, by threads of its own (`near`
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from string import Template
 
 from xdsl.ir import Attribute
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.types import bf16, bit_width, f16, f32, f64
 
 THREADS = 256

@@ -5,6 +5,7 @@ What a scatter of floats does whose sums are to be the same bits in each call, b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar
 
@@ -22,7 +23,6 @@ from tenon.dialects.families.linalg_builders import Reader
 from tenon.dialects.families.opaque import Kernel, OpaqueOp
 from tenon.dialects.ops.order.run_code import ACCUMULATORS, COMBINATIONS, Runs, far_code, near_code, run_code
 from tenon.dialects.ops.order.tile_sorting import sorted_pairs
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.types.shapes import InferenceError, show
 from tenon.dialects.types.types import (
     FLOAT_TENSOR,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.donation import forget_dead
 from tenon.dialects.support.user_place import user_place
 from tenon.runtime.arguments.arguments import Static

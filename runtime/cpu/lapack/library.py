@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-
-from tenon.dialects.support.dataclass import dataclass
 
 _FORMS = {"scipy_{}_64_": 64, "{}_64_": 64, "{}64_": 64, "scipy_{}_": 32, "{}_": 32}
 """How builds of NumPy name LAPACK's functions, and how wide integers are in each."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import tenon
-from tenon.dialects.support.dataclass import dataclass
 from tenon.eager.modes import no_grad
 from tenon.eager.parameters import as_arrays
 from tenon.eager.tensor import Parameter, Tensor

@@ -8,10 +8,10 @@ checkpoints.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.suggestion import attribute_hints
 from tenon.eager.modes import no_grad
 from tenon.eager.parameters import as_arrays

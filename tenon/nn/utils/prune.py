@@ -7,11 +7,11 @@ asked for. The elements that are hidden have gradients of 0.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.plain_arrays import elements_of, host_array
 from tenon.dialects.support.suggestion import attribute_hints
 from tenon.eager.modes import no_grad

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
-
-from tenon.dialects.support.dataclass import dataclass
 
 OperatorFunction = Callable[..., Any]
 FunctionT = TypeVar("FunctionT", bound=OperatorFunction)

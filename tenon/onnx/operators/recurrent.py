@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tenon.control_flow import scan
 from tenon.dialects.definition.value import ops
-from tenon.dialects.support.dataclass import dataclass
 from tenon.onnx.node import Node, OnnxError, Operand
 from tenon.onnx.operators import operator
 from tenon.onnx.operators.elementwise import in_single, of_dtype

@@ -7,14 +7,13 @@ states them for every mode.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil, floor, inf
 from typing import Any
 
 import numpy as np
 
 from tenon.dialects.definition.value import ops
-from tenon.dialects.support.dataclass import dataclass
 from tenon.dialects.support.interpolation import Array, Kernel, cubic, linear
 from tenon.dialects.types.shapes import normalize_axis
 from tenon.onnx.node import LARGEST_ARRAY, Node, OnnxError, Operand, check_size

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tenon.control_flow import scan
 from tenon.dialects.definition.value import ops
-from tenon.dialects.support.dataclass import dataclass
 from tenon.onnx.node import LARGEST_ARRAY, Node, OnnxError, Operand, check_size
 from tenon.onnx.operators import operator
 
