@@ -163,7 +163,7 @@ class TransposeIntoContraction(RewritePattern):
                 index = permuted(index, inverse(order))
             factors.append(operand)
             maps.append(index)
-        if loses_neighbours(structure, (*maps, structure.result_map), self.machine):
+        if factors == [*op.operands] or loses_neighbours(structure, (*maps, structure.result_map), self.machine):
             return
         settings = {
             "maps": (*maps, structure.result_map),

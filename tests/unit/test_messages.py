@@ -75,7 +75,7 @@ MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
      "the state lacks momentum, weight_decay, nesterov; it has lr"),
     (lambda: sgd_of(2).load_state_dict(stepped(sgd_of(3)).state_dict()), ValueError, "velocity.0 of group 0 has shape "
      "(3,) in the state and (2,) here"),
-    (lambda: tenon.scatter_add(X, 1, np.array([1]), X), TypeError, "write scatter_elements(x, index, src, axis=dim, "),
+    (lambda: tenon.scatter_add(X, 1, np.array([1]), X), ValueError, "the source has shape (3, 4), and the index (1,)"),
     (lambda: nn.SyncBatchNorm, AttributeError, "there is one device"),
     (lambda: tenon.save, AttributeError, "write tenon.saving.save(path, tree)"),
     (lambda: nn.Linear(2, 3).wieght, AttributeError, "Linear has no attribute 'wieght', did you mean 'weight'"),

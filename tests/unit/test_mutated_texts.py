@@ -78,6 +78,13 @@ TAKEN_OR_REFUSED = {
         "  %y = math.powf %x, %x : vector<4x4xf64>\n  func.return %y : vector<4x4xf64>\n}\n",
         "expand-math",
     ),
+    "a transpose of an unknown rank": (
+        "func.func @main(%x: tensor<*xf32>, %w: tensor<5x6xf32>) -> tensor<4x6xf32> {\n"
+        "  %t = tenon.transpose %x {permutation = [1, 0]} : tensor<*xf32> -> tensor<4x5xf32>\n"
+        "  %y = tenon.matmul %t, %w : tensor<4x5xf32>, tensor<5x6xf32> -> tensor<4x6xf32>\n"
+        "  func.return %y : tensor<4x6xf32>\n}\n",
+        "layout",
+    ),
     "numbers of no bits": (
         "func.func @main(%x: i0, %y: i0) -> i0 {\n  %q = arith.divsi %x, %y : i0\n  func.return %q : i0\n}\n",
         "legalize-arith",
