@@ -166,8 +166,11 @@ def _check_layout(
     known = [_times(stride, step) for stride, step in zip(strides, steps, strict=True)]
     starts = [whole.get_offset(), *(_times(stride, start) for stride, start in zip(strides, offsets, strict=True))]
     offset = None if None in starts else sum(start for start in starts if start is not None)
-    wanted = [offset, *(known[axis] for axis in kept)]
-    for is_, needed in zip((part.get_offset(), *found), wanted, strict=True):
+    # Of axes of one element any may be left out, and their strides do not matter.
+    pairs = [
+        (stride, known[axis]) for stride, axis, size in zip(found, kept, part.get_shape(), strict=True) if size != 1
+    ]
+    for is_, needed in ((part.get_offset(), offset), *pairs):
         if is_ is not None and is_ != needed:
             raise VerifyException(f"{op.name}: {part} is at another place than the part of {whole} that is viewed")
 
