@@ -42,7 +42,6 @@ INSTEAD: dict[str, str] = {
     "like, and write log-probabilities as formulas",
     "stft": "write tenon.dft on tenon.sliding_windows",
     "sparse_coo_tensor": "there are no sparse tensors",
-    "mode": "write tenon.unique_counts",
     "segment_sum": "write tenon.scatter_add(tenon.zeros((n, ...)), segments, x)",
     "segment_max": "write tenon.scatter_nd(tenon.full((n, ...), -inf), segments[:, None], x, reduction='max')",
     "segment_min": "write tenon.scatter_nd(tenon.full((n, ...), inf), segments[:, None], x, reduction='min')",

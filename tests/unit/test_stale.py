@@ -60,7 +60,10 @@ def test_closures_are_read_at_each_call(what: str) -> None:
         np.testing.assert_array_equal(function(X), expected)
 
 
-def test_new_arrays_in_closures_need_no_other_code(capfd: pytest.CaptureFixture[str]) -> None:
+def test_new_arrays_in_closures_need_no_other_code(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TENON_CACHE_DIR", str(tmp_path))
     batch = X
 
     def loss(w: Any) -> Any:

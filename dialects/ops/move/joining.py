@@ -29,6 +29,11 @@ MOST_PARTS = 16
 """Tensors that each have loops of their own."""
 
 
+def _shape(operand: Any) -> tuple[int, ...]:
+    """Also of an array of a GPU, which NumPy does not ask."""
+    return tuple(operand.shape) if hasattr(operand, "shape") else np.shape(operand)
+
+
 def _parts(tensors: Sequence[Any], axis: int) -> list[Sequence[Any]]:
     """`tensors` in runs of few, so that their number alone takes no code of its own, where so many small ones are
     alike, the last one but for its size along `axis`; else none."""
@@ -37,7 +42,7 @@ def _parts(tensors: Sequence[Any], axis: int) -> list[Sequence[Any]]:
     if first.size * first.itemsize * len(tensors) >= LARGE:  # which would be copied twice
         return []
     alike = {(type(x), getattr(x, "dtype", None)) for x in tensors}
-    shapes = {np.shape(x) for x in tensors[:-1]} if len(alike) == 1 else set[Any]()
+    shapes = {_shape(x) for x in tensors[:-1]} if len(alike) == 1 else set[Any]()
     last = list(tensors[-1].shape) if len(shapes) == 1 else []
     if last and -len(last) <= axis < len(last) == first.ndim:
         last[axis] = first.shape[axis]
@@ -161,7 +166,7 @@ class StackOp(CompositeOp):
     @staticmethod
     def in_parts(*operands: Any, **settings: Any) -> Any:
         (tensors,), axis = operands, settings.get("axis", 0)
-        if len({np.shape(x) for x in tensors[-2:]}) > 1:
+        if len({_shape(x) for x in tensors[-2:]}) > 1:
             return None
         joined = [ops.stack(part, axis=axis) for part in _parts(tensors, axis)]
         return ops.concatenate(joined, axis=axis) if joined else None
