@@ -337,7 +337,8 @@ class ArrayFunction(NativeCalls):
             marked = [Static(leaf) if type(leaf) in _NUMBERS else leaf for leaf in leaves]
             positional, named = unflatten(structure, marked)
             kind = structure, found.key, tuple(kwargs), *[(type(given[i]), repr(given[i])) for i in numbers]
-            self._on_gpu.learn(kind, lambda: found.program.device_call_of(positional, named, numbers), epoch)
+            marked_call = positional, named, numbers
+            self._on_gpu.learn(kind, lambda native: found.program.device_call_of(*marked_call, native=native), epoch)
         return result
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:

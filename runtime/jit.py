@@ -166,7 +166,7 @@ class JitFunction(NativeCalls):
         if self.device != "cpu":
             if out is None and ran is None and autocast_element() is None:
                 kind = *kind, tuple(map(type, given))
-                self._device_calls.learn(kind, lambda: compiled.device_call(*call), epoch)
+                self._device_calls.learn(kind, lambda native: compiled.device_call(*call, native=native), epoch)
         elif self._dispatch.wants(kind, epoch):
             given = kwargs if out is None else {name: kwargs.get(name, out) for name in order}
             self._dispatch.add(self, kind, compiled.entry_for((args, given), structure, precision()), epoch)

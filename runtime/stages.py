@@ -229,14 +229,20 @@ class Compiled(NativeCalls):
         except IndescribableError:
             return None
 
-    def device_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DeviceCall | Entry:
-        """What serves calls like this one on a GPU, without frozen arguments; raises `OtherwiseError`."""
+    def device_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, native: bool) -> DeviceCall | Entry:
+        """What serves calls like this one on a GPU, without frozen arguments, an entry only if it may be `native`;
+        raises `OtherwiseError`."""
         if self.signature is None:
             raise OtherwiseError("it was compiled without a signature")
-        return self.device_call_of(*self.signature.parameters.marked(args, kwargs))
+        return self.device_call_of(*self.signature.parameters.marked(args, kwargs), native=native)
 
     def device_call_of(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: Mapping[int, Any] | None = None
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        numbers: Mapping[int, Any] | None = None,
+        *,
+        native: bool,
     ) -> DeviceCall | Entry:
         """`device_call` for arguments of which those that are static are in the class `Static`; `numbers` has, by
         position, the arrays for those inputs of the program that are numbers among these."""
@@ -256,7 +262,8 @@ class Compiled(NativeCalls):
         given = args, kwargs, structure, self.result, ordinal, program, held
         rest = made.interface.donations, self._donated, self.prepared
         guards = [*(() if self.guards is None else self.guards.native), *HOOKS.native]
-        return device_entry_of(*given, guards, *rest) or device_call(*given, holds, *rest)
+        entry = device_entry_of(*given, guards, *rest) if native else None
+        return entry or device_call(*given, holds, *rest)
 
     def launch(self, arrays: Sequence[Any], out: Any = None) -> Any:
         """The result for the data of a call that fits the signature; errors about sizes name its arguments."""

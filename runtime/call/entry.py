@@ -51,6 +51,10 @@ class Entry:
         self._memory[self._epoch] = epoch
         self._memory[self._left] = most
 
+    def holds_in(self, epoch: int) -> bool:
+        """Whether the entry serves calls in this epoch."""
+        return self._memory[self._epoch] == epoch
+
     def go_on(self) -> None:
         """Serve as many calls again, if all were served: Python has been asked."""
         if self._memory[self._left] == 0:
@@ -286,7 +290,8 @@ class Dispatch:
 
     def _use(self, entry: Entry, epoch: int, most: int) -> None:
         entry.renew(epoch, most)
-        used = [entry, *[other for other in self._active if other is not entry]]
+        # Those of other epochs serve nothing, unless they are renewed, and would keep others out.
+        used = [entry, *[other for other in self._active if other is not entry and other.holds_in(epoch)]]
         # Those that fit more calls than are theirs come last, and stay: they serve the calls of others that do not.
         general = [other for other in used if other.most >= 0][: ACTIVE // 2]
         active = self._active = [*[other for other in used if other.most < 0][: ACTIVE - len(general)], *general]
@@ -311,10 +316,13 @@ class NativeCalls:
         made._dispatch = Dispatch(cls.__call__)
         return made
 
+    def has_room(self, key: Any) -> bool:
+        """Whether calls of this kind may go by an entry."""
+        return self._dispatch.has_room(key)
+
     def serve(self, key: Any, entry: Entry, epoch: int) -> None:
-        """Have calls of this kind go by an entry, if there is room."""
-        if self._dispatch.has_room(key):
-            self._dispatch.add(self, key, entry, epoch)
+        """Have calls of this kind go by an entry; there is room."""
+        self._dispatch.add(self, key, entry, epoch)
 
     def __copy__(self) -> Self:
         made = type(self).__new__(type(self))

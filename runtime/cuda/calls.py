@@ -63,16 +63,18 @@ class DeviceCalls:
                     return made
         return OTHER
 
-    def learn(self, kind: Any, make: Callable[[], DeviceCall | Entry], epoch: int) -> None:
+    def learn(self, kind: Any, make: Callable[[bool], DeviceCall | Entry], epoch: int) -> None:
         """Have calls of this kind, one of which the general way served in this epoch, go by what is made at the second
-        one; `make` raises `OtherwiseError` if there is nothing."""
+        one: `make` is told whether that may be an entry, for which there has to be room, and raises `OtherwiseError`
+        if there is nothing."""
         code = self._met.get(kind)
         if code is None:
             self._met[kind] = True
             return
         if code is True:
+            function = self._function()
             try:
-                made = make()
+                made = make(function is not None and function.has_room(kind))
                 code = made if isinstance(made, Entry) else _Code(made)
             except OtherwiseError:
                 code = False

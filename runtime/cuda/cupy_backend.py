@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import shutil
 import tempfile
 import weakref
@@ -18,7 +17,7 @@ from tenon.lowering.cuda.bulk_copies import TensorMap
 from tenon.lowering.steps.library import Multiplication
 from tenon.runtime.cuda.cublas import Scratch
 from tenon.runtime.cuda.device_cuda import cupy_module
-from tenon.runtime.cuda.launches import Launches, capture_of, current_context, driver, packed, word
+from tenon.runtime.cuda.launches import Launches, capture_of, current_context, packed, word
 from tenon.runtime.cuda.recording import Launch, Multiply
 from tenon.runtime.knobs import knobs
 
@@ -136,8 +135,7 @@ class CupyBackend:
         """Memory for products on a stream: another one for each capture of it, since the graph may run on another."""
         if not is_captured:
             return Scratch.of_stream(self, self.context, stream, key)
-        driver().cuCtxSetCurrent(ctypes.c_void_p(self.context))
-        capture = capture_of(stream)
+        capture = capture_of(stream, self.context)
         if capture is None:
             return Scratch.made(self, stream)
         return Scratch.of_stream(self, self.context, stream, (key, capture))

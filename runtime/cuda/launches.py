@@ -204,11 +204,19 @@ def current_context() -> int:
     return found.value or 0
 
 
-def capture_of(stream: Any) -> int | None:
-    """The number of the capture that takes what is given to a stream; `None` where the driver does not tell."""
-    ask = getattr(driver(), "cuStreamGetCaptureInfo_v2", None)
+def capture_of(stream: Any, context: int) -> int | None:
+    """The number of the capture that takes what is given to a stream of the device with this context; `None` where
+    there is no driver, or where it does not tell."""
+    try:
+        library = driver()
+    except OSError:
+        return None
+    ask = getattr(library, "cuStreamGetCaptureInfo_v2", None)
+    if ask is None:
+        return None
+    library.cuCtxSetCurrent(ctypes.c_void_p(context))
     status, number = ctypes.c_int(), ctypes.c_uint64()
-    if ask is None or ask(ctypes.c_void_p(stream.ptr), ctypes.byref(status), ctypes.byref(number), None, None, None):
+    if ask(ctypes.c_void_p(stream.ptr), ctypes.byref(status), ctypes.byref(number), None, None, None):
         return None
     return number.value if status.value == _IS_CAPTURED else None
 

@@ -510,6 +510,9 @@ def test_threads_that_change_the_entries_take_turns() -> None:
         def renew(self, epoch: int, most: int) -> None:
             pass
 
+        def holds_in(self, epoch: int) -> bool:
+            return True
+
         @property
         def address(self) -> int:
             if not threads:
@@ -527,6 +530,30 @@ def test_threads_that_change_the_entries_take_turns() -> None:
     assert dispatch._table[1:4].tolist() == [2, 200, 100]
     dispatch.add(function, 1, others[2], 0)
     assert dispatch._table[1:4].tolist() == [2, 100, 200]
+
+
+def test_entries_of_other_epochs_keep_no_others_out() -> None:
+    class Kept:
+        """An entry of one epoch."""
+
+        def __init__(self, address: int, most: int) -> None:
+            self.address, self.most, self.epoch = address, most, -1
+
+        def renew(self, epoch: int, most: int) -> None:
+            self.epoch, self.most = epoch, most
+
+        def holds_in(self, epoch: int) -> bool:
+            return self.epoch == epoch
+
+    # of a callable that has no native calls, so that nothing is read at these addresses
+    function, dispatch = tenon.jit(lambda x: x), Dispatch(JitFunction.__call__)
+    for number in range(8):
+        general: Any = Kept(number, 1)
+        dispatch.add(function, number, general, 0)
+    for number in range(100, 112):
+        other: Any = Kept(number, -1)
+        dispatch.add(function, number, other, 1)
+    assert dispatch._table[1:14].tolist() == [12, *range(111, 99, -1)]
 
 
 def test_scratch_memory_is_there_once() -> None:

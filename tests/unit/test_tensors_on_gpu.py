@@ -17,6 +17,7 @@ from gpu_tensors import Array, close, floats, gpus, on_gpu, second
 
 import tenon
 from tenon import nn, optim
+from tenon.dialects.definition.registry import _start_generation
 from tenon.dialects.definition.value import TracedValueError
 
 __all__ = ["gpus"]  # of which each test has one
@@ -212,6 +213,7 @@ def test_tensors_of_one_call_are_on_one_device() -> None:
         tenon.jit(lambda a: a * 2)(there, out=here)
 
 
+@pytest.mark.usefixtures("new_calls")
 def test_calls_like_one_before_are_native(monkeypatch: pytest.MonkeyPatch) -> None:
     x, w = on_gpu(floats(4, 3)), on_gpu(floats(3, 2))
     calls: list[Callable[[Any, Any], Any]] = [
@@ -239,6 +241,16 @@ def test_calls_like_one_before_are_native(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("tenon.runtime.evaluate._compiled", None)
     for call, value in zip(calls, expected, strict=True):
         close(call(again, w), value)
+
+
+def test_calls_like_one_before_are_learned_without_room_for_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenon.runtime.call.entry.MADE", 0)
+    _start_generation()
+    x, other = on_gpu(floats(7, 3)), on_gpu(floats(7, 3, seed=1))
+    for _ in range(2):
+        close(x * x, floats(7, 3) ** 2)
+    monkeypatch.setattr("tenon.runtime.evaluate._compiled", None)
+    close(other * other, floats(7, 3, seed=1) ** 2)
 
 
 def test_functions_run_where_their_arguments_are() -> None:
