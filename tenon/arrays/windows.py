@@ -16,6 +16,8 @@ from tenon.dialects.types.shapes import show
 
 _REDUCTIONS = {"add": "sum", "multiply": "prod", "mul": "prod", "maximum": "max", "minimum": "min"}
 """The reductions of elements that these functions of two give."""
+_NEUTRAL = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
+"""The numbers that change nothing in them; of integers, infinities stand for the ends of their range."""
 _BY_WINDOWS = {"sum": "window_sum", "max": "window_max"}
 
 
@@ -45,14 +47,15 @@ def reduce_window(
     if initial.ndim:
         raise ValueError(f"reduce_window: init_value has shape {show(initial.shape)} where a number is needed")
     name = None if x.dtype == np.bool_ else _reduction_of(computation)
-    neutral = ops.full((), 0 if name is None else _neutral(name, x.dtype), x.dtype)
+    neutral = 0.0 if name is None else _NEUTRAL[name]
     is_there = [np.ones(size, np.bool_) for size in x.shape]
     for axis, step in enumerate(apart):
         x = _spread(x, axis, step, neutral)
         is_there[axis] = (np.arange(x.shape[axis]) % step == 0) & bool(x.shape[axis])
     spans = [(size - 1) * step + 1 for size, step in zip(window, dilation, strict=True)]
-    for axis, (low, high) in enumerate(_padding(padding, x.shape, spans, strides)):
-        x = _padded(x, axis, low, high, neutral)
+    pairs = _padding(padding, x.shape, spans, strides)
+    x = _padded(x, pairs, neutral)
+    for axis, (low, high) in enumerate(pairs):
         is_there[axis] = np.pad(is_there[axis], (max(0, low), max(0, high)))[max(0, -low) :][: x.shape[axis]]
     counts = [max(0, (n - span) // step + 1) for n, span, step in zip(x.shape, spans, strides, strict=True)]
     found = ops.broadcast_to(initial, shape=tuple(counts))
@@ -76,15 +79,6 @@ def _reduced(name: str, x: Any, settings: dict[str, Any]) -> Any:
     if name in _BY_WINDOWS:
         return getattr(ops, _BY_WINDOWS[name])(x, **settings)
     return getattr(ops, name)(ops.sliding_windows(x, **settings), axis=tuple(range(x.ndim, 2 * x.ndim)))
-
-
-def _neutral(name: str, dtype: Any) -> Any:
-    """The number that changes nothing in a reduction."""
-    if name in ("sum", "prod"):
-        return int(name == "prod")
-    if dtype.kind in "iu":
-        return np.iinfo(dtype).min if name == "max" else np.iinfo(dtype).max
-    return -np.inf if name == "max" else np.inf
 
 
 def _each(name: str, given: Sequence[int] | None, rank: int) -> tuple[int, ...]:
@@ -117,25 +111,20 @@ def _padding(padding: Any, shape: Sequence[int], spans: Sequence[int], strides: 
     return [(low, high) for low, high in pairs]
 
 
-def _filled(x: Any, axis: int, count: int, number: Any) -> Any:
-    return ops.broadcast_to(number, shape=tuple([count if i == axis else n for i, n in enumerate(x.shape)]))
+def _padded(x: Any, pairs: Sequence[tuple[int, int]], value: float) -> Any:
+    """`x` with so many elements more, and then, of negative ones, fewer, at both ends of each axis."""
+    more = [[max(0, pair[end]) for pair in pairs] for end in (0, 1)]
+    x = ops.pad(x, low=tuple(more[0]), high=tuple(more[1]), value=value)
+    kept = [slice(max(0, -low), max(0, n + min(0, high))) for n, (low, high) in zip(x.shape, pairs, strict=True)]
+    return x[tuple(kept)] if min(map(min, pairs), default=0) < 0 else x
 
 
-def _padded(x: Any, axis: int, low: int, high: int, number: Any) -> Any:
-    """`x` with so many elements more, or, of negative ones, fewer, at both ends of an axis."""
-    parts = [_filled(x, axis, size, number) if size > 0 else None for size in (low, high)]
-    parts = [part for part in (parts[0], x, parts[1]) if part is not None]
-    x = ops.concatenate(parts, axis=axis) if len(parts) > 1 else x
-    first, last = max(0, -low), max(0, -high)
-    return ops.narrow(x, axis, min(first, x.shape[axis]), max(0, x.shape[axis] - first - last)) if first or last else x
-
-
-def _spread(x: Any, axis: int, step: int, number: Any) -> Any:
+def _spread(x: Any, axis: int, step: int, value: float) -> Any:
     """`x` with a number between its elements along an axis, so that they are `step` apart."""
     size = x.shape[axis]
     if step == 1 or not size:
         return x
-    apart = ops.expand_dims(x, axis=axis + 1)
-    apart = ops.concatenate([apart, _filled(apart, axis + 1, step - 1, number)], axis=axis + 1)
+    behind = [(0, step - 1 if i == axis + 1 else 0) for i in range(x.ndim + 1)]
+    apart = _padded(ops.expand_dims(x, axis=axis + 1), behind, value)
     sizes = tuple([size * step if i == axis else n for i, n in enumerate(x.shape)])
     return ops.narrow(ops.reshape(apart, shape=sizes), axis, 0, (size - 1) * step + 1)
