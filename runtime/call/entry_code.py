@@ -33,6 +33,18 @@ def release(objects: Value, first: Value, end: Value) -> None:
         python.Py_DecRef(objects[i])
 
 
+def place_inputs(entry: Value, data: Value, addresses: Value) -> None:
+    """Write the addresses of a program's inputs: of what is held, and of the leaves in the places between."""
+    leaf, constants = code.local(I64, 0), entry.held
+    with code.each(entry.input_count) as i:
+        held = constants[i]
+        with code.if_(held.is_null):
+            addresses[i] = data[leaf]
+            leaf.set(leaf + 1)
+        with code.else_():
+            addresses[i] = held
+
+
 @code.function(I64, numbers=pointer(I64))
 def number_of_thread(numbers: Value) -> Operand:
     """What this thread has set among the words of `ThreadNumbers`: 0 if nothing, -1 where that is not known here."""

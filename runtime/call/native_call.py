@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tenon.runtime.call.devices.native_arrays import allocate_on_device, give_away_on_device, launch_on_device
-from tenon.runtime.call.entry_code import code, number_of_thread, python, release
+from tenon.runtime.call.entry_code import code, number_of_thread, place_inputs, python, release
 from tenon.runtime.call.layout import ANY_PRECISION, CALL_SLOT, ENTRY, REF, REFS
 from tenon.runtime.call.native_arguments import same, take_apart
 from tenon.runtime.call.native_donation import count_changes, give_away
@@ -26,14 +26,7 @@ def run(entry: Value, data: Value, arrays: Value, slots: Value, arena: Value) ->
     inputs, outputs, sizes = entry.input_count, entry.result_count, entry.number_count
     before_arena = inputs + outputs + sizes
     pointers = code.array(PTR, before_arena + 1)
-    leaf, constants = code.local(I64, 0), entry.held
-    with code.each(inputs) as i:
-        held = constants[i]
-        with code.if_(held.is_null):
-            pointers[i] = data[leaf]
-            leaf.set(leaf + 1)
-        with code.else_():
-            pointers[i] = held
+    place_inputs(entry, data, pointers)
     with code.each(outputs) as i:
         pointers[inputs + i] = arrays[i].to(pointer(ARRAY)).data
     numbers = entry.numbers

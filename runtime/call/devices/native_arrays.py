@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenon.passes.machine import GPU
 from tenon.runtime.call.devices.layout import DEVICE_ARRAY, DEVICES, VECTOR
-from tenon.runtime.call.entry_code import code, python, release
+from tenon.runtime.call.entry_code import code, place_inputs, python, release
 from tenon.runtime.call.layout import DONATION, ENTRY, REF, REFS, STEP
 from tenon.runtime.call.native_tensors import new_reference, note_place
 from tenon.runtime.cpu.ir_types import I1, I8, I64, PTR, VOID, pointer
@@ -147,17 +147,11 @@ def tuple_of_leaves(entry: Value, objects: Value) -> Operand:
 @code.function(I1, entry=pointer(ENTRY), data=pointer(PTR), objects=REFS, arrays=REFS)
 def launch_on_device(entry: Value, data: Value, objects: Value, arrays: Value) -> Operand:
     """Have Python launch the program, by the addresses of inputs and results; false with an exception."""
-    inputs, outputs, held = entry.input_count, entry.result_count, entry.held
+    inputs, outputs = entry.input_count, entry.result_count
     addresses = python.PyBytes_FromStringAndSize(None, (inputs + outputs) << 3)
     code.return_if(addresses.is_null, False)
-    words, leaf = python.PyBytes_AsString(addresses).to(pointer(PTR)), code.local(I64, 0)
-    with code.each(inputs) as i:
-        start = held[i]
-        with code.if_(start.is_null):
-            words[i] = data[leaf]
-            leaf.set(leaf + 1)
-        with code.else_():
-            words[i] = start
+    words = python.PyBytes_AsString(addresses).to(pointer(PTR))
+    place_inputs(entry, data, words)
     with code.each(outputs) as i:
         words[inputs + i] = arrays[i].to(pointer(DEVICE_ARRAY)).data.address.to(PTR)
     given, count, answer = code.array(REF, 2), code.local(I64, 1), code.local(REF, None)
