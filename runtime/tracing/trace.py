@@ -122,7 +122,7 @@ class Captures:
         """What other calls of the program need, without what is in tensors."""
         made = copy(self)
         made._known, made._held = {}, {}
-        made.arrays = [array if number not in self.holders else _ABSENT for number, array in enumerate(self.arrays)]
+        made.arrays = [array if number not in self.holders else ABSENT for number, array in enumerate(self.arrays)]
         return made
 
     def again(self) -> Self:
@@ -148,7 +148,8 @@ class Captures:
         return Value(self._block.insert_arg(array_type(held), len(self._block.args)))
 
 
-_ABSENT = np.empty(0)
+ABSENT = np.empty(0)
+"""In the place of what a tensor holds, where that is not to be kept."""
 # as the list of those that are known, the loop over these and `getrefcount` have it
 _ALONE = 3
 

@@ -37,7 +37,7 @@ from tenon.eager.tape import (
 )
 from tenon.runtime.call.loaded import tape_functions
 from tenon.runtime.cuda.arrays import brought, place_of
-from tenon.runtime.tracing.trace import Captures, TracingPoint
+from tenon.runtime.tracing.trace import ABSENT, Captures, TracingPoint
 from tenon.runtime.tracing.watch import note_once
 
 _CALLS: BoundedCache[Call] = BoundedCache(4096)
@@ -45,9 +45,6 @@ _NUMBERS = {bool, int, float}
 _BEFORE, _KEEPING, _AFTER = 0, 1 << 61, 1 << 62
 """From which numbers on hooks replace gradients, keep them, and are called when they have been added to `grad`."""
 _HOOKS = {first: count(first) for first in (_BEFORE, _KEEPING, _AFTER)}
-
-
-_ABSENT = np.empty(0)
 
 
 class Around(Captures):
@@ -73,7 +70,7 @@ class Around(Captures):
 
     def kept(self) -> Self:
         made = super().kept()
-        made._tensors = [(tensor, _ABSENT, value) for tensor, _, value in self._tensors]
+        made._tensors = [(tensor, ABSENT, value) for tensor, _, value in self._tensors]
         return made
 
     def again(self) -> Self:
