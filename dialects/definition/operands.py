@@ -24,7 +24,7 @@ from tenon.dialects.definition.settings import array_attribute
 from tenon.dialects.definition.signature import Operand, map_grouped, named
 from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.support.plain_arrays import elements_of, host_array, is_on_gpu, on_gpu_viewed, plain_array
-from tenon.dialects.types.shapes import InferenceError
+from tenon.dialects.types.shapes import InferenceError, normalize_axis
 from tenon.dialects.types.types import is_narrow, numpy_dtype
 
 
@@ -106,6 +106,13 @@ def known_elements(x: Any) -> np.ndarray[Any, Any] | None:
     """The elements, in the memory of the CPU, of an array or a tensor that is not traced; `None` of one that is."""
     held = elements_of(x)
     return None if isinstance(held, Value) else host_array(held)
+
+
+def axis_or_all(function: str, x: Any, axis: int | None) -> tuple[Any, int]:
+    """`x` and the axis, counted from the front; without an axis, all elements of `x` in a vector, and theirs."""
+    if axis is None:
+        return ops.reshape(x, shape=(-1,)), 0
+    return x, normalize_axis(axis, x.ndim, f"{function}: axis")
 
 
 def vector_along(x: Any, axis: int, rank: int) -> Any:

@@ -9,17 +9,9 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.keywords import also_called
-from tenon.dialects.definition.operands import known_elements, shaped
+from tenon.dialects.definition.operands import axis_or_all, known_elements, shaped
 from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import normalize_axis, show
-
-
-def _along(function: str, x: Any, axis: int | None) -> tuple[Any, int]:
-    """`x` and the axis that is meant: without one, all elements of `x` and theirs."""
-    x = shaped(x, f"{function}: arr")
-    if axis is None:
-        return ops.reshape(x, shape=(-1,)), 0
-    return x, normalize_axis(axis, x.ndim, f"{function}: axis")
 
 
 def _places(function: str, obj: Any, size: int) -> np.ndarray[Any, Any]:
@@ -62,7 +54,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
 
     Raises `IndexError` for a place that is not there, and `TypeError` for places that are traced.
     """
-    arr, axis = _along("insert", arr, axis)
+    arr, axis = axis_or_all("insert", shaped(arr, "insert: arr"), axis)
     size = arr.shape[axis]
     places = _places("insert", obj, size)
     places = np.flatnonzero(places) if places.dtype == np.bool_ else places
@@ -90,7 +82,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
 
     Raises `IndexError` for a place that is not there, and `TypeError` for places that are traced.
     """
-    arr, axis = _along("delete", arr, axis)
+    arr, axis = axis_or_all("delete", shaped(arr, "delete: arr"), axis)
     size = arr.shape[axis]
     places, stays = _places("delete", obj, size), np.ones(size, np.bool_)
     if places.dtype == np.bool_ and places.shape != (size,):

@@ -8,10 +8,9 @@ import numpy as np
 
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.one_program import one_program_of_large
-from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.operands import axis_or_all, shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
-from tenon.dialects.types.shapes import normalize_axis
 
 
 def _order(function: str, bitorder: str) -> Any:
@@ -20,13 +19,6 @@ def _order(function: str, bitorder: str) -> Any:
         raise ValueError(f"{function}: bitorder is {bitorder!r} where 'big' or 'little' is needed")
     places = np.arange(8, dtype=np.uint8)
     return places if bitorder == "little" else places[::-1].copy()
-
-
-def _along(function: str, x: Any, axis: int | None) -> tuple[Any, int]:
-    """`x`, in a row without an axis, and that counted from the front."""
-    if axis is None:
-        return ops.reshape(x, shape=(-1,)), 0
-    return x, normalize_axis(axis, x.ndim, f"{function}: axis")
 
 
 @tensor_function
@@ -39,7 +31,7 @@ def packbits(x: Any, axis: int | None = None, bitorder: str = "big") -> Any:
     >>> tenon.packbits(np.array([1, 0, 1, 0, 0, 0, 0, 0, 1]))
     """
     places, x = _order("packbits", bitorder), shaped(x)
-    x, axis = _along("packbits", x, axis)
+    x, axis = axis_or_all("packbits", x, axis)
     rows = ops.cast(ops.movedim(ops.not_equal(x, 0), axis, -1), dtype="ui8")
     size = rows.shape[-1]
     padded = ops.pad(rows, low=(0,) * rows.ndim, high=(*(0,) * (rows.ndim - 1), -size % 8))
@@ -59,7 +51,7 @@ def unpackbits(x: Any, axis: int | None = None, count: int | None = None, bitord
     places, x = _order("unpackbits", bitorder), shaped(x)
     if x.dtype != np.uint8:
         raise TypeError(f"unpackbits: x is {x.dtype} where uint8 is needed")
-    x, axis = _along("unpackbits", x, axis)
+    x, axis = axis_or_all("unpackbits", x, axis)
     rows = ops.expand_dims(ops.movedim(x, axis, -1), axis=-1)
     bits = ops.bitwise_and(ops.shift_right(rows, places), np.uint8(1))
     size = 8 * x.shape[axis]

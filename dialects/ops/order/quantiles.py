@@ -9,7 +9,7 @@ import numpy as np
 
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.one_program import one_program_of_large
-from tenon.dialects.definition.operands import floating, shaped
+from tenon.dialects.definition.operands import axis_or_all, floating, shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.support.plain_arrays import plain_array
@@ -223,10 +223,7 @@ def _most_often(x: Any, axis: int, keepdims: bool) -> tuple[Any, Any]:
 
 def _checked_places(function: str, x: Any, kth: Any, axis: int | None) -> tuple[Any, int]:
     """`x`, or all of its elements, and the axis, after a check that the places `kth` are there."""
-    x = shaped(x)
-    if axis is None:
-        x, axis = ops.reshape(x, shape=(-1,)), 0
-    axis = normalize_axis(axis, x.ndim, f"{function}: axis")
+    x, axis = axis_or_all(function, shaped(x), axis)
     size, places = x.shape[axis], np.asarray(kth)
     if places.dtype.kind not in "iu" or places.ndim > 1:
         raise TypeError(f"{function}: kth is {kth!r} where an integer, or a list of such, is needed")
