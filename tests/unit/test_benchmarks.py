@@ -74,6 +74,18 @@ def test_a_slow_first_call_does_not_decide_how_many_make_a_block() -> None:
     assert count > 50 * len(samples["it"])
 
 
+def test_caches_that_others_emptied_are_filled_before_a_turn_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "MOST_ROUNDS", 5)
+    filled = {"a": 0, "b": 0}
+
+    def run(name: str, other: str) -> None:
+        time.sleep(5e-4 if filled[name] >= 2 else 3e-3)
+        filled[name], filled[other] = filled[name] + 1, 0
+
+    samples = harness.take_turns({"a": lambda: run("a", "b"), "b": lambda: run("b", "a")}, 0.0)
+    assert max(map(min, samples.values())) < 3e-3
+
+
 def test_wrong_numbers_are_not_timed() -> None:
     wrong = contestant(lambda x: 2 * x + np.float32(0.01))
     measured = harness.measure(doubling(tenon=contestant(lambda x: x + x), jax=wrong), 1, ["jax"], 0.0)
