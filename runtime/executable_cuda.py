@@ -19,7 +19,7 @@ from tenon.runtime.arguments.interface import Interface
 from tenon.runtime.arguments.outputs import Kind, meeting
 from tenon.runtime.arguments.tree import Structure
 from tenon.runtime.call.devices.arrays import takes_arrays
-from tenon.runtime.call.devices.entry import DeviceLaunch, device_entry, marking_lost
+from tenon.runtime.call.devices.entry import DeviceLaunch, device_entry
 from tenon.runtime.call.donation import Donated, OverwrittenError
 from tenon.runtime.call.entry import Entry
 from tenon.runtime.call.entry_words import Guard
@@ -325,7 +325,7 @@ def device_entry_of(
         *(cupy, ordinal),
         [held[position].address if position in held else 0 for position in range(len(given.inputs))],
         [(donor, *described) for donor, described in zip(donations, given.outputs, strict=True)],
-        shows_user_frames(marking_lost(program.launch, donated, [donor for donor in donations if donor >= 0])),
+        shows_user_frames(program.launch),
         cupy.cuda.alloc,
         (held, kept),
     )

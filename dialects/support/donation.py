@@ -1,7 +1,7 @@
 """Arrays whose memory was given away.
 
-What was said of that is where an array of NumPy has the owner of its memory; of arrays of other libraries it is kept
-here, as long as they are there.
+What was said of that is where an array has the owner of its memory; of arrays of other libraries of which it is not
+known how they lie in memory it is kept here, as long as they are there.
 """
 
 from __future__ import annotations
@@ -40,11 +40,15 @@ def is_donated(array: np.ndarray[Any, Any]) -> bool:
     return type(base) is Donation
 
 
+class GivenAway:
+    """What an array of another library has in the place of the array that it is a view of."""
+
+    __slots__ = ()
+    donation: Donation
+
+
 GIVEN: dict[int, tuple[weakref.ref[Any], Donation]] = {}
-"""Arrays of other libraries, by identity, and what was said of them; some of these may be gone."""
-_LEAST = 1 << 12
-_MOST = [_LEAST]
-"""How many there may be before those are forgotten that are gone."""
+"""Arrays of other libraries that cannot have that, by identity, and what was said of them."""
 
 
 def give_away(array: Any, donation: Donation) -> None:
@@ -62,6 +66,9 @@ def _donation_of(array: Any) -> Donation | None:
     if isinstance(array, np.ndarray):
         base: Any = array.base
         return base if is_donated(array) else None
+    other: Any = getattr(array, "base", None)
+    if isinstance(other, GivenAway):
+        return other.donation
     known = GIVEN.get(id(array))
     return known[1] if known is not None and known[0]() is array else None
 
@@ -69,18 +76,6 @@ def _donation_of(array: Any) -> Donation | None:
 def is_given(array: Any) -> bool:
     """Whether the memory of an array that is not of NumPy is a result's by now."""
     return _donation_of(array) is not None
-
-
-def forget_dead() -> None:
-    """Now and then, forget the arrays that are gone of which native code noted that they were given away."""
-    if len(GIVEN) <= _MOST[0]:
-        return
-    for key, (reference, _) in GIVEN.copy().items():
-        if reference() is None:
-            removed = GIVEN.pop(key, None)
-            if removed is not None and removed[0]() is not None:  # of another array since, which has its place
-                GIVEN.setdefault(key, removed)
-    _MOST[0] = max(2 * len(GIVEN), _LEAST)
 
 
 def refuse_donated(array: Any, where: str) -> None:

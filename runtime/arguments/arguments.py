@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.value import TracedValueError, Value, insertion_point, origin
-from tenon.dialects.support.donation import GIVEN, is_donated, refuse_donated
+from tenon.dialects.support.donation import is_donated, is_given, refuse_donated
 from tenon.dialects.support.forking import cached_property
 from tenon.dialects.support.plain_arrays import is_like_array, is_on_gpu, plain_array
 from tenon.dialects.support.user_traceback import call_user, user_stacklevel
@@ -296,7 +296,8 @@ class Parameters:
 
     def _as_array(self, leaf: Any, structure: Structure, position: int) -> Any:
         if self.taken is not None and is_on_gpu(leaf):
-            refuse_donated(leaf, self._where(structure, position) if id(leaf) in GIVEN else self.name)
+            if is_given(leaf):
+                refuse_donated(leaf, self._where(structure, position))
             return leaf
         try:
             return as_array(leaf)

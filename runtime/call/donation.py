@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from tenon.dialects.support.donation import Donation, give_away
 from tenon.dialects.support.user_place import Place
+from tenon.runtime.call.devices.arrays import is_marked, mark_of
 from tenon.runtime.call.loaded import native_call
 from tenon.runtime.cpu.python_objects import ARRAY
 
@@ -39,7 +41,13 @@ class Donated(NamedTuple):
         for position in positions:
             self.taken(arrays[position], self.names[position], place, is_lost=True)
 
-    def _donation(self, argument: str, place: Place, is_lost: bool) -> Donation:
+    def marks(self, positions: Sequence[int], place: Place) -> tuple[Any, ...]:
+        """For each of these arguments of a call, arrays of CuPy, what it becomes a view of (`mark_of`; -1: none)."""
+        cupy = sys.modules["cupy"]
+        named = [None if position < 0 else self.names[position] for position in positions]
+        return tuple([None if name is None else mark_of(cupy, self._donation(name, place)) for name in named])
+
+    def _donation(self, argument: str, place: Place, *, is_lost: bool = False) -> Donation:
         donation = Donation()
         donation.function, donation.argument, donation.held = self.function, argument, None
         donation.code, donation.instruction = (None, None) if place is None else place
@@ -48,10 +56,12 @@ class Donated(NamedTuple):
 
     def taken(self, array: Any, argument: str, place: Place, *, is_lost: bool = False) -> Any:
         """Another array in the place of an argument, which is marked."""
-        donation = self._donation(argument, place, is_lost)
+        donation = self._donation(argument, place, is_lost=is_lost)
         if type(array) is not np.ndarray:
-            give_away(array, donation)
-            return array.view()
+            made = array.view()
+            if not is_marked(array, mark_of(sys.modules["cupy"], donation)):
+                give_away(array, donation)
+            return made
         if native_call() is None:  # it is not known how arrays lie in memory
             return array
         made = array.view()

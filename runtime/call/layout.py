@@ -25,6 +25,8 @@ PYTHON = Struct(
     Py_DecRef=function_type(VOID, REF),
     PyErr_Clear=function_type(VOID),
     PyErr_Occurred=function_type(REF),
+    PyErr_Fetch=function_type(VOID, REFS, REFS, REFS),
+    PyErr_Restore=function_type(VOID, REF, REF, REF),
     PyEval_SaveThread=function_type(PTR),
     PyEval_RestoreThread=function_type(VOID, PTR),
     PyTuple_Size=SIZE,
@@ -168,7 +170,7 @@ RESULT = Struct(
 )
 """A result takes over the memory of a leaf, or is new (-1). With the name of an argument, the array of the leaf must
 not be used after the call; without one, it is the result. A plain one is no tensor, whatever is given. On a GPU it is
-one like an array, of so many bytes."""
+one like an array, of so many bytes, or the memory's array must never be used after the call."""
 
 DONATION = slotted("argument", "code", "function", "held", "instruction")
 """What is said of an array that must not be used."""
@@ -225,6 +227,9 @@ ENTRY = Struct(
     main=function_type(VOID, pointer(PTR)),
     launch=REF,
     allocate=REF,
+    marks=REF,
+    lost=REF,
+    spares=REF,
     arena=PTR,
     takes_arena=I64,
     arena_slot=I64,
@@ -242,8 +247,11 @@ It serves calls as long as its guards hold. `function` is its name, for argument
 (2); `call` is what the tape calls that, or null, and `gradients` has a bit for each result whose elements change
 continuously. It serves so many calls as are left (-1: any number), under the `autocast` of a number
 (`ANY_PRECISION`), where calls are recorded (`mode` 1), or are not (2).
-On a GPU, `launch` takes in place of `main` the addresses of inputs and results, as bytes, and, where memory is taken
-over, the leaves; `allocate` gives memory of so many bytes. Both are of Python.
+On a GPU, functions of Python do it: `launch` takes in place of `main` the addresses of inputs and results, as bytes,
+and `allocate` gives memory of so many bytes. Where memory is taken over, `marks` gives for a line of the user's what
+each array that was given away is a view of from then on, result by result, and `lost` is told the leaves where a
+launch fails; `spares` is a list with the arrays that were given away last, which become results once nobody else has
+them.
 Behind the arguments, it is given what lies in the places of the extras."""
 
 TABLE = Struct(general=REF, count=I64, entries=pointer(ENTRY))

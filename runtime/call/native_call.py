@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tenon.runtime.call.devices.native_arrays import allocate_on_device, give_away_on_device, launch_on_device
+from tenon.runtime.call.devices.native_arrays import (
+    allocate_on_device,
+    launch_on_device,
+    note_lost,
+    take_over_on_device,
+)
 from tenon.runtime.call.entry_code import code, number_of_thread, place_inputs, python, release
 from tenon.runtime.call.layout import ANY_PRECISION, CALL_SLOT, ENTRY, REF, REFS
 from tenon.runtime.call.native_arguments import same, take_apart
@@ -74,15 +79,17 @@ def results_on_device(
     entry: Value, objects: Value, data: Value, registers: Value, arrays: Value, status: Value
 ) -> Operand:
     """As `results_of`, on a GPU."""
-    with code.if_(~allocate_on_device(entry, objects, arrays)):
+    with code.if_(~allocate_on_device(entry, arrays)):
         python.PyErr_Clear()
         code.return_(None)
     status.store(1)
-    with code.if_(~launch_on_device(entry, data, objects, arrays)):
-        release(arrays, 0, entry.result_count)
-        code.return_(None)
-    give_away_on_device(entry, objects)
-    return put_together(entry, arrays, registers)
+    is_launched = launch_on_device(entry, data, objects, arrays)
+    with code.if_(is_launched), code.if_(take_over_on_device(entry, objects, arrays)):
+        code.return_(put_together(entry, arrays, registers))
+    with code.if_(entry.takes_over != 0):
+        note_lost(entry, objects)
+    release(arrays, 0, entry.result_count)
+    return None
 
 
 @code.function(REF, entry=pointer(ENTRY), **_leaves, arena=PTR, status=pointer(I32))

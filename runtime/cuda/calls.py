@@ -265,7 +265,8 @@ class _Writer:
             if not hasattr(value.data, "device_id"):
                 raise OtherwiseError("memory does not say on which device it is")
             self._require(f"{name}_memory.device_id == ordinal")
-        self._require(f"{name}_address % {GPU.access} == 0 and not (GIVEN and is_given({name}))")
+        self._require(f"{name}_address % {GPU.access} == 0")
+        self._require(f"not ((GIVEN or {name}.base is not None) and is_given({name}))")
         self.addresses.append(f"{name}_address")
         self._arrays.append(name)
         self._pools.add(type(getattr(value.data, "mem", None)))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tenon.dialects.support.donation import GIVEN
+from tenon.dialects.support.donation import Donation, GivenAway
 from tenon.dialects.support.forking import new_lock
 from tenon.passes.machine import GPU
 from tenon.runtime.call.devices.layout import DEVICE_ARRAY, DEVICE_MEMORY, DEVICES, VECTOR
@@ -21,24 +21,60 @@ from tenon.runtime.call.loaded import loaded_code
 from tenon.runtime.cpu.ir_types import Struct
 
 _TP_NEW = 65  # of the C headers: the slot of a class that makes instances
-_TAKEN: list[tuple[Any, bool]] = []
-"""The CuPy that was looked at last, and whether native code takes its arrays."""
+
+
+class _Known(NamedTuple):
+    """A CuPy, the class of what arrays that were given away are views of, and a place where nothing is; `None` where
+    native code does not take its arrays."""
+
+    cupy: Any
+    mark: Any
+    nowhere: Any
+
+
+_TAKEN: list[_Known] = []
+"""The CuPy that was looked at last."""
 _LOCK = new_lock()
 
 
 def takes_arrays(cupy: Any) -> bool:
     """Whether native calls take CuPy's arrays, from now on."""
+    return _known(cupy).mark is not None
+
+
+def _known(cupy: Any) -> _Known:
     with _LOCK:
-        if not (_TAKEN and _TAKEN[0][0] is cupy):
+        if not (_TAKEN and _TAKEN[0].cupy is cupy):
             try:
-                takes = _fill(cupy)
+                mark, nowhere = _fill(cupy) or (None, None)
             except Exception:  # of what another CuPy lacks, or has otherwise
-                takes = False
-            _TAKEN[:] = [(cupy, takes)]
-        return _TAKEN[0][1]
+                mark, nowhere = None, None
+            _TAKEN[:] = [_Known(cupy, mark, nowhere)]
+        return _TAKEN[0]
 
 
-def _fill(cupy: Any) -> bool:
+def mark_of(cupy: Any, donation: Donation) -> Any:
+    """What an array is a view of that was given away; `None` where it is not known how arrays lie in memory."""
+    _, mark, nowhere = _known(cupy)
+    if mark is None:
+        return None
+    made = mark((0,), np.int8, nowhere)
+    made.donation = donation
+    return made
+
+
+def is_marked(array: Any, mark: Any) -> bool:
+    """Have an array of CuPy be a view of that, if there is such a thing."""
+    if mark is None:
+        return False
+    base = ctypes.c_size_t.from_address(id(array) + DEVICE_ARRAY.offsets["base"])
+    before, base.value = base.value, id(mark)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(mark))
+    ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(before))
+    return True
+
+
+def _fill(cupy: Any) -> tuple[Any, Any] | None:
     loaded = loaded_code()
     array, pointer_class = cupy.ndarray, cupy.cuda.MemoryPointer
     new, made_by = _function("_Znwm"), array.__mro__[-2]
@@ -47,15 +83,17 @@ def _fill(cupy: Any) -> bool:
         or new is None
         or not (_has_size(array, DEVICE_ARRAY) and _has_size(pointer_class, DEVICE_MEMORY))
     ):
-        return False
+        return None
     if array.__weakrefoffset__ != DEVICE_ARRAY.offsets["weak"]:
-        return False
+        return None
+    mark, nowhere = type("GivenAway", (array, GivenAway), {}), _nowhere(cupy)
     slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(("PyType_GetSlot", ctypes.pythonapi))
     told = {
         "array": id(array),
         "memory": id(pointer_class),
         "pooled": id(cupy.cuda.memory.PooledMemory),
-        "given": id(GIVEN),
+        "nowhere": id(nowhere.mem),
+        "mark": id(mark),
         "make": slot(made_by, _TP_NEW),
         "new": new,
     }
@@ -68,7 +106,7 @@ def _fill(cupy: Any) -> bool:
     finally:
         if not agrees:
             words[:] = [0] * len(told)
-    return agrees
+    return (mark, nowhere) if agrees else None
 
 
 def _function(name: str) -> int | None:
@@ -85,9 +123,13 @@ def _has_size(kind: Any, struct: Struct) -> bool:
 
 def template(cupy: Any, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
     """An array of CuPy that others are made like, and that nobody works on: it has no memory of a device."""
+    return cupy.ndarray(tuple(shape), dtype, _nowhere(cupy))
+
+
+def _nowhere(cupy: Any) -> Any:
     host = np.zeros(2 * GPU.access, np.uint8)
     memory = cupy.cuda.UnownedMemory(host.ctypes.data, host.nbytes, host, 0)
-    return cupy.ndarray(tuple(shape), dtype, cupy.cuda.MemoryPointer(memory, 0))
+    return cupy.cuda.MemoryPointer(memory, 0)
 
 
 def _agrees(cupy: Any, like: Callable[[Any, Any], Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tenon.dialects.support.donation import forget_dead
+from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.user_place import user_place
 from tenon.runtime.arguments.arguments import Static
 from tenon.runtime.arguments.tree import Structure
@@ -23,8 +23,8 @@ from tenon.runtime.call.steps import Arguments, IndescribableError
 
 @dataclass(frozen=True)
 class DeviceLaunch:
-    """What an entry calls on the GPU of this number: `launch` takes the addresses of inputs and results as bytes, and
-    the leaves as well where memory is taken over; `allocate` gives memory of so many bytes.
+    """What an entry calls on the GPU of this number: `launch` takes the addresses of inputs and results as bytes,
+    `allocate` gives memory of so many bytes.
 
     Each input is an address that is the same at every call, or 0. Each result is the input whose memory it takes over
     (-1: none), a shape and a dtype. `kept` is kept.
@@ -34,7 +34,7 @@ class DeviceLaunch:
     ordinal: int
     inputs: Sequence[int]
     results: Sequence[tuple[int, tuple[int, ...], np.dtype[Any]]]
-    launch: Callable[..., None]
+    launch: Callable[[bytes], None]
     allocate: Callable[[int], Any]
     kept: Any
 
@@ -94,7 +94,6 @@ def device_entry(
             raise IndescribableError
         described: dict[str, int | Place] = {
             "leaf": -1 if is_new else donor,
-            "argument": words.keep(donated.names[donor]) if donated is not None and donor >= 0 else 0,
             "like": words.keep(template(launch.cupy, shape, dtype)) if is_new else 0,
             "byte_count": words.keep(size) if is_new else 0,
         }
@@ -109,13 +108,12 @@ def device_entry(
         "step_count": arguments.count,
         "steps": arguments.finished(),
         "leaf_count": arguments.leaves,
-        "takes_over": int(is_taken),
+        **_taking_over(words, launch, donated if is_taken else None),
         "input_count": len(launch.inputs),
         "held": words.add(launch.inputs),
         "held_ends": words.add(launch.inputs),
         "result_count": len(launch.results),
         "results": words.add(results),
-        "function": words.keep(donated.function) if donated is not None else 0,
         "launch": words.keep(launch.launch),
         "allocate": words.keep(launch.allocate),
         "arena_slot": -1,
@@ -124,19 +122,27 @@ def device_entry(
     return Entry(words, dict.fromkeys(ENTRY.fields, 0) | description, (launch, structure, result))
 
 
-def marking_lost(
-    run: Callable[[bytes], None], donated: Donated | None, positions: Sequence[int]
-) -> Callable[..., None]:
-    """A `launch` of what runs a program: it marks the leaves at these positions as lost where it fails."""
-    if donated is None or not positions:
-        return run
+_PLACES = 16
+"""Lines of the user's that call an entry of which it is kept what arrays are views of that were given away there."""
 
-    def launch(addresses: bytes, leaves: Sequence[Any]) -> None:
-        try:
-            run(addresses)
-        except Exception:
-            donated.lost(leaves, positions, user_place())
-            raise
-        forget_dead()
 
-    return launch
+def _taking_over(words: Words, launch: DeviceLaunch, donated: Donated | None) -> Mapping[str, int | Place]:
+    """What is said of arrays whose memory results take over."""
+    if donated is None:
+        return {"takes_over": 0}
+    donors = [donor for donor, _, _ in launch.results]
+    known = BoundedCache[tuple[Any, tuple[Any, ...]]](_PLACES)
+
+    def marks(code: Any, instruction: int | None) -> tuple[Any, ...]:
+        key = id(code), instruction
+        found = known.get(key)
+        if found is None:
+            place = None if code is None or instruction is None else (code, instruction)
+            found = known[key] = code, donated.marks(donors, place)
+        return found[1]
+
+    def lost(leaves: Sequence[Any]) -> None:
+        donated.lost(leaves, [donor for donor in donors if donor >= 0], user_place())
+
+    told = {"marks": marks, "lost": lost, "spares": [None] * len(donors)}
+    return {"takes_over": 1} | {name: words.keep(value) for name, value in told.items()}

@@ -36,10 +36,11 @@ DEVICES = Struct(
     array=REF,
     memory=REF,
     pooled=REF,
-    given=REF,
+    nowhere=REF,
+    mark=REF,
     make=function_type(REF, REF, REF, PTR),
     new=function_type(PTR, I64),
 )
 """What native code uses of CuPy, all null until it is there and its arrays lie as expected: the classes of arrays, of
-pointers and of memory of a pool; the dict of arrays that were given away; and the functions that make an empty array,
-and memory for a vector."""
+pointers, of memory of a pool, and of what arrays that were given away are views of; memory that is nobody's; and the
+functions that make an empty array, and memory for a vector."""

@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 from tenon.passes.machine import GPU
-from tenon.runtime.call.devices.layout import DEVICE_ARRAY, DEVICES, VECTOR
+from tenon.runtime.call.devices.layout import DEVICE_ARRAY, DEVICE_MEMORY, DEVICES, VECTOR
 from tenon.runtime.call.entry_code import code, place_inputs, python, release
-from tenon.runtime.call.layout import DONATION, ENTRY, REF, REFS, STEP
+from tenon.runtime.call.layout import ENTRY, REF, REFS, STEP
 from tenon.runtime.call.native_tensors import new_reference, note_place
 from tenon.runtime.cpu.ir_types import I1, I8, I64, PTR, VOID, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
 
 devices = code.variable("tenon_devices", DEVICES)
 _copy_bytes = code.external("llvm.memcpy.p0.p0.i64", VOID, PTR, PTR, I64, I1)
-
-
-@code.function(I1, given=REF)
-def is_given_to_result(given: Value) -> Operand:
-    """Whether the memory of an array of a GPU is a result's by now, or may be: what was given away has a weak
-    reference."""
-    code.return_if(given.to(pointer(DEVICE_ARRAY)).weak.is_null, False)
-    key = python.PyLong_FromLongLong(given.to(I64))
-    with code.if_(key.is_null):
-        python.PyErr_Clear()
-        code.return_(True)
-    known = python.PyDict_GetItem(devices.given, key)
-    python.Py_DecRef(key)
-    code.return_if(known.is_null, False)
-    # of an array that is gone, in whose place this one is, the reference gives nothing
-    marked = python.PyObject_CallNoArgs(python.PyTuple_GetItem(known, 0))
-    with code.if_(marked.is_null):
-        python.PyErr_Clear()
-        code.return_(True)
-    python.Py_DecRef(marked)
-    return marked == given
 
 
 @code.function(I1, given=REF, step=pointer(STEP))
@@ -49,7 +28,8 @@ def fits_on_device(given: Value, step: Value) -> Operand:
     code.return_if(data.type.to(REF) != devices.memory, False)
     is_elsewhere = data.ordinal.to(I64) != expected.ordinal
     code.return_if(is_elsewhere | ((data.address & (GPU.access - 1)) != 0), False)
-    return ~is_given_to_result(given)
+    # where it was given away, it is a view of what says so
+    return array.base.type.to(REF) != devices.mark
 
 
 @code.function(I1, given=REF)
@@ -114,34 +94,39 @@ def tenon_array_like(like: Value, data: Value) -> Operand:
     return array_like(like, data)
 
 
-@code.function(I1, entry=pointer(ENTRY), objects=REFS, arrays=REFS)
-def allocate_on_device(entry: Value, objects: Value, arrays: Value) -> Operand:
-    """Arrays for the results: in the memory of leaves, or in new; false with an exception."""
+@code.function(I1, entry=pointer(ENTRY), arrays=REFS)
+def allocate_on_device(entry: Value, arrays: Value) -> Operand:
+    """Arrays for the results in new memory, null for others; false with an exception."""
     results = entry.results
     with code.each(entry.result_count) as i:
         result = results[i]
         leaf, made = result.leaf, code.local(REF, None)
-        with code.if_(leaf >= 0):
-            made.set(array_like(objects[leaf], objects[leaf].to(pointer(DEVICE_ARRAY)).data.to(REF)))
-        with code.else_():
+        with code.if_(leaf < 0):
             memory = python.PyObject_CallOneArg(entry.allocate, result.byte_count)
             with code.if_(memory.is_not_null):
                 made.set(array_like(result.like, memory))
                 python.Py_DecRef(memory)
-        with code.if_(made.is_null):
-            release(arrays, 0, i)
-            code.return_(False)
+            with code.if_(made.is_null):
+                release(arrays, 0, i)
+                code.return_(False)
         arrays[i] = made
     return True
 
 
-@code.function(REF, entry=pointer(ENTRY), objects=REFS)
-def tuple_of_leaves(entry: Value, objects: Value) -> Operand:
-    """The leaves, for what is told where a launch fails; null with an exception."""
-    made = python.PyTuple_New(entry.leaf_count)
-    with code.if_(made.is_not_null), code.each(entry.leaf_count) as i:
-        python.PyTuple_SetItem(made, i, new_reference(objects[i]))
-    return made
+@code.function(entry=pointer(ENTRY), objects=REFS)
+def note_lost(entry: Value, objects: Value) -> None:
+    """Tell of the leaves where a launch has failed, by an exception that stays."""
+    error = code.array(REF, 3)
+    python.PyErr_Fetch(error, error.at(1), error.at(2))
+    leaves, answer = python.PyTuple_New(entry.leaf_count), code.local(REF, None)
+    with code.if_(leaves.is_not_null):
+        with code.each(entry.leaf_count) as i:
+            python.PyTuple_SetItem(leaves, i, new_reference(objects[i]))
+        answer.set(python.PyObject_CallOneArg(entry.lost, leaves))
+        python.Py_DecRef(leaves)
+    with code.if_(answer.is_not_null):
+        python.Py_DecRef(answer)
+    python.PyErr_Restore(error[0], error[1], error[2])
 
 
 @code.function(I1, entry=pointer(ENTRY), data=pointer(PTR), objects=REFS, arrays=REFS)
@@ -153,56 +138,93 @@ def launch_on_device(entry: Value, data: Value, objects: Value, arrays: Value) -
     words = python.PyBytes_AsString(addresses).to(pointer(PTR))
     place_inputs(entry, data, words)
     with code.each(outputs) as i:
-        words[inputs + i] = arrays[i].to(pointer(DEVICE_ARRAY)).data.address.to(PTR)
-    given, count, answer = code.array(REF, 2), code.local(I64, 1), code.local(REF, None)
-    given[0] = addresses
-    with code.if_(entry.takes_over != 0):
-        leaves = tuple_of_leaves(entry, objects)
-        with code.if_(leaves.is_null):
-            python.Py_DecRef(addresses)
-            code.return_(False)
-        given[1] = leaves
-        count.set(2)
-    answer.set(python.PyObject_Vectorcall(entry.launch, given, count, None))
-    release(given, 0, count)
+        leaf, array = entry.results[i].leaf, code.local(REF, arrays[i])
+        with code.if_(leaf >= 0):
+            array.set(objects[leaf])
+        words[inputs + i] = array.to(pointer(DEVICE_ARRAY)).data.address.to(PTR)
+    answer = python.PyObject_CallOneArg(entry.launch, addresses)
+    python.Py_DecRef(addresses)
     code.return_if(answer.is_null, False)
     python.Py_DecRef(answer)
     return True
 
 
-@code.function(I1, array=REF, donation=REF)
-def mark(array: Value, donation: Value) -> Operand:
-    """Say of an array that its memory is a result's by now; false with an exception."""
-    pair, key = python.PyTuple_New(2), python.PyLong_FromLongLong(array.to(I64))
-    reference, is_marked = python.PyWeakref_NewRef(array, None), code.local(I1, False)
-    with code.if_(pair.is_not_null & key.is_not_null & reference.is_not_null):
-        python.PyTuple_SetItem(pair, 0, new_reference(reference))
-        python.PyTuple_SetItem(pair, 1, new_reference(donation))
-        is_marked.set(python.PyDict_SetItem(devices.given, key, pair) == 0)
-    for made in (pair, key, reference):
-        with code.if_(made.is_not_null):
-            python.Py_DecRef(made)
-    return is_marked
+@code.function(I1, made=pointer(VECTOR), like=pointer(VECTOR))
+def is_equal(made: Value, like: Value) -> Operand:
+    """Whether two vectors have the same numbers."""
+    size, numbers, others = like.end.to(I64) - like.first.to(I64), made.first, like.first
+    code.return_if(made.end.to(I64) - numbers.to(I64) != size, False)
+    with code.each(size >> 3) as i:
+        code.return_if(numbers[i] != others[i], False)
+    return True
 
 
-@code.function(entry=pointer(ENTRY), objects=REFS)
-def give_away_on_device(entry: Value, objects: Value) -> None:
-    """Mark the arrays of leaves whose memory results have taken over."""
+@code.function(I1, spare=REF, given=REF)
+def is_spare(spare: Value, given: Value) -> Operand:
+    """Whether nobody but the list of spares has an array that was given away, and it lies as another one."""
+    array, other = spare.to(pointer(DEVICE_ARRAY)), given.to(pointer(DEVICE_ARRAY))
+    code.return_if(spare.type.to(REF) != devices.array, False)
+    code.return_unless((spare.references.word_0 == 1) & array.weak.is_null, False)
+    code.return_if(array.dtype != other.dtype, False)
+    code.return_unless(is_equal(array.place("shape"), other.place("shape")), False)
+    return is_equal(array.place("strides"), other.place("strides"))
+
+
+@code.function(REF, given=pointer(DEVICE_MEMORY))
+def loose(given: Value) -> Operand:
+    """A pointer to where another one points, which does not hold the memory; null with an exception."""
+    made = python.PyType_GenericAlloc(devices.memory, 0)
+    with code.if_(made.is_not_null):
+        memory = made.to(pointer(DEVICE_MEMORY))
+        memory.put(table=given.table, address=given.address, ordinal=given.ordinal)
+        memory.put(owner=new_reference(devices.nowhere))
+    return made
+
+
+@code.function(REF, given=REF, spares=REF, i=I64)
+def taken_over(given: Value, spares: Value, i: Value) -> Operand:
+    """An array of the memory of another one, which then does not hold that any more, and is the spare of this number;
+    null with an exception."""
+    array, spare, made = given.to(pointer(DEVICE_ARRAY)), python.PyList_GetItem(spares, i), code.local(REF)
+    data, pointer_ = array.data, code.local(REF)
+    with code.if_(is_spare(spare, given)):
+        other = spare.to(pointer(DEVICE_ARRAY))
+        held = other.data
+        held.put(address=data.address, ordinal=data.ordinal)
+        pointer_.set(held.to(REF))
+        other.put(data=data)
+        _replace(other.place("base"), python.none)
+        made.set(new_reference(spare))
+    with code.else_():
+        pointer_.set(loose(data))
+        code.return_if(pointer_.is_null, None)
+        made.set(array_like(given, data.to(REF)))
+        with code.if_(made.is_null):
+            python.Py_DecRef(pointer_)
+            code.return_(None)
+        python.Py_DecRef(data.to(REF))
+    array.put(data=pointer_.to(pointer(DEVICE_MEMORY)))
+    python.PyList_SetItem(spares, i, new_reference(given))
+    return made
+
+
+@code.function(I1, entry=pointer(ENTRY), objects=REFS, arrays=REFS)
+def take_over_on_device(entry: Value, objects: Value, arrays: Value) -> Operand:
+    """Arrays for the results that take over the memory of leaves, which are marked; false with an exception."""
     results, place = entry.results, code.array(REF, 2)
-    code.return_if(entry.takes_over == 0, None)
+    code.return_if(entry.takes_over == 0, True)
     note_place(place, place.at(1))
-    with code.each(entry.result_count) as i:
-        argument, leaf = results[i].argument, results[i].leaf
-        with code.if_(leaf >= 0):
-            made = python.PyType_GenericAlloc(python.donation, 0)
-            with code.if_(made.is_not_null):
-                donation = made.to(pointer(DONATION))
-                donation.put(argument=new_reference(argument), function=new_reference(entry.function))
-                donation.put(held=new_reference(python.none))
-                donation.put(code=new_reference(place[0]), instruction=new_reference(place[1]))
-                with code.if_(~mark(objects[leaf], made)):
-                    python.PyErr_Clear()
-                python.Py_DecRef(made)
-            with code.else_():
-                python.PyErr_Clear()
+    marks = python.PyObject_Vectorcall(entry.marks, place, 2, None)
     release(place, 0, 2)
+    code.return_if(marks.is_null, False)
+    with code.each(entry.result_count) as i:
+        leaf = results[i].leaf
+        with code.if_(leaf >= 0):
+            made = taken_over(objects[leaf], entry.spares, i)
+            with code.if_(made.is_null):
+                python.Py_DecRef(marks)
+                code.return_(False)
+            arrays[i] = made
+            _replace(objects[leaf].to(pointer(DEVICE_ARRAY)).place("base"), python.PyTuple_GetItem(marks, i))
+    python.Py_DecRef(marks)
+    return True
