@@ -17,15 +17,14 @@ from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.runtime import lower
 from tenon.runtime.arguments.interface import Interface
 from tenon.runtime.arguments.outputs import Kind, meeting
-from tenon.runtime.arguments.tree import Structure
 from tenon.runtime.call.devices.arrays import takes_arrays
 from tenon.runtime.call.devices.entry import DeviceLaunch, device_entry
-from tenon.runtime.call.donation import Donated, OverwrittenError
+from tenon.runtime.call.donation import OverwrittenError
 from tenon.runtime.call.entry import Entry
 from tenon.runtime.call.entry_words import Guard
 from tenon.runtime.call.layout import Load, Test
 from tenon.runtime.call.steps import IndescribableError
-from tenon.runtime.cuda.calls import OtherwiseError
+from tenon.runtime.cuda.calls import CallOnDevice, OtherwiseError
 from tenon.runtime.knobs import knobs
 
 if TYPE_CHECKING:
@@ -299,38 +298,27 @@ def _finish_for_all_streams() -> None:
     cupy_module().cuda.get_current_stream().synchronize()
 
 
-def device_entry_of(
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    structure: Structure,
-    result: Structure,
-    ordinal: int,
-    program: CudaProgram,
-    held: Mapping[int, DeviceBuffer],
-    guards: Sequence[Guard],
-    donations: Sequence[int],
-    donated: Donated | None,
-    kept: Any,
-) -> Entry | None:
-    """As `device_call`, an entry for native code, if native code can take such calls."""
+def device_entry_of(like: CallOnDevice) -> Entry | None:
+    """The entry for calls like one, if native code can take such calls."""
     from tenon.runtime.cuda.device_cuda import cupy_module
 
     cupy = cupy_module()
-    if not program.is_recorded or not takes_arrays(cupy):
+    if not like.program.is_recorded or not takes_arrays(cupy):
         return None
-    runtime, given = cupy.cuda.runtime, program.program
+    runtime, given, ordinal, guards = cupy.cuda.runtime, like.program.program, like.ordinal, like.guards
     if int(runtime.getDeviceCount()) > 1:
         guards = [*guards, Guard(Load.constant, Test.true, lambda: runtime.getDevice() == ordinal)]
     launch = DeviceLaunch(
         *(cupy, ordinal),
-        [held[position].address if position in held else 0 for position in range(len(given.inputs))],
-        [(donor, *described) for donor, described in zip(donations, given.outputs, strict=True)],
-        shows_user_frames(program.launch),
+        [like.held[position].address if position in like.held else 0 for position in range(len(given.inputs))],
+        [(donor, *described) for donor, described in zip(like.donations, given.outputs, strict=True)],
+        shows_user_frames(like.program.launch),
         cupy.cuda.alloc,
-        (held, kept),
+        (like.held, like.kept),
     )
+    call = like.args, like.kwargs, like.structure, like.result
     try:
-        return device_entry(args, kwargs, structure, result, launch, precision(), guards, donated)
+        return device_entry(*call, launch, precision(), guards, like.donated)
     except IndescribableError:
         return None
 

@@ -27,7 +27,7 @@ from tenon.runtime.call.entry_words import NOT_TRACED
 from tenon.runtime.call.entry_words import Traced as TracedEntry
 from tenon.runtime.call.layout import ANY_PRECISION
 from tenon.runtime.call.steps import NUMBERS, WIDE_NUMBERS, IndescribableError, Numbers
-from tenon.runtime.cuda.calls import DeviceCall, OtherwiseError, device_call
+from tenon.runtime.cuda.calls import CallOnDevice, DeviceCall, OtherwiseError, device_call
 from tenon.runtime.cuda.device import ArgumentError
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.executable_cpu import CpuExecutable
@@ -258,12 +258,13 @@ class Compiled(NativeCalls):
         if self.captured:
             first = len(made.interface.inputs) - len(self.captured)
             held = {**held, **made.standing(ordinal, program, dict(enumerate(self.captured, first)))}
-        structure = flatten((args, kwargs))[1]
-        given = args, kwargs, structure, self.result, ordinal, program, held
-        rest = made.interface.donations, self._donated, self.prepared
-        guards = [*(() if self.guards is None else self.guards.native), *HOOKS.native]
-        entry = device_entry_of(*given, guards, *rest) if native else None
-        return entry or device_call(*given, holds, *rest)
+        like = CallOnDevice(
+            *(args, kwargs, flatten((args, kwargs))[1], self.result, ordinal, program, held),
+            [*(() if self.guards is None else self.guards.native), *HOOKS.native],
+            *(made.interface.donations, self._donated, self.prepared),
+        )
+        entry = device_entry_of(like) if native else None
+        return entry or device_call(like, holds)
 
     def launch(self, arrays: Sequence[Any], out: Any = None) -> Any:
         """The result for the data of a call that fits the signature; errors about sizes name its arguments."""

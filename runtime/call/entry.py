@@ -104,22 +104,32 @@ def entry(
     except UnboundSizeError as error:
         raise IndescribableError from error
     target = (len(args) + [*kwargs].index(out), kwargs[out]) if out else None
+    made = building(arguments, result, target, traced)
     description: dict[str, int | Place] = {
-        "positional": len(args),
-        "keywords": len(kwargs),
-        "names": words.objects(list(kwargs)),
+        **called(arguments, args, kwargs, made),
         **guarded(words, guards, traced, most, precision),
-        **building(arguments, result, target, traced).described(),  # which may open more arguments
-        "registers": arguments.registers,
-        "step_count": arguments.count,
-        "steps": arguments.finished(),
-        "leaf_count": arguments.leaves,
         "takes_over": int(any(leaf >= 0 for leaf in taken)),
         "slots": sizes.count,
         **_on_tensors(words, launch, call, traced),
         **program,
     }
     return Entry(words, description, (launch, structure, result))
+
+
+def called(
+    arguments: Arguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], made: Building
+) -> dict[str, int | Place]:
+    """What the call looks like, of which all arguments are open, and what is made of its results."""
+    return {
+        "positional": len(args),
+        "keywords": len(kwargs),
+        "names": arguments.words.objects(list(kwargs)),
+        "registers": arguments.registers,
+        "step_count": arguments.count,
+        "steps": arguments.finished(),
+        "leaf_count": arguments.leaves,
+        **made.described(),
+    }
 
 
 def guarded(words: Words, guards: Sequence[Guard], traced: Traced, most: int, precision: int) -> dict[str, int | Place]:

@@ -25,6 +25,7 @@ from tenon.runtime.arguments.arguments import Static
 from tenon.runtime.arguments.tree import Structure, is_named_tuple, layout
 from tenon.runtime.call.donation import Donated
 from tenon.runtime.call.entry import Entry, NativeCalls
+from tenon.runtime.call.entry_words import Guard
 from tenon.runtime.call.steps import is_unchanging
 from tenon.runtime.epoch import EPOCH
 
@@ -99,29 +100,35 @@ class OtherwiseError(Exception):
     """Calls like this one go the general way; the message says why."""
 
 
-def device_call(
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    structure: Structure,
-    result: Structure,
-    ordinal: int,
-    program: CudaProgram,
-    held: Mapping[int, DeviceBuffer],
-    holds: Callable[[], bool] | None,
-    donations: Sequence[int],
-    donated: Donated | None,
-    kept: Any,
-) -> DeviceCall:
-    """The code for calls like `(args, kwargs)`, whose structure is given, as is that of the result.
+@dataclass(frozen=True)
+class CallOnDevice:
+    """A call `(args, kwargs)` that the general way served, with the structure of that and of its result.
 
-    The program's inputs are the arrays among the leaves, and those `held`, by position, which are on the device.
-    `donations` has for each result the input whose memory it takes over, or -1; the code keeps `kept`. Raises
-    `OtherwiseError`.
+    The inputs of the program, which runs on the device of this number, are the arrays among the leaves, and those
+    `held`, by position, which are on the device. `donations` has for each result the input whose memory it takes over,
+    or -1. It holds as long as `guards` do; what serves calls like it keeps `kept`.
     """
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    structure: Structure
+    result: Structure
+    ordinal: int
+    program: CudaProgram
+    held: Mapping[int, DeviceBuffer]
+    guards: Sequence[Guard]
+    donations: Sequence[int]
+    donated: Donated | None
+    kept: Any
+
+
+def device_call(like: CallOnDevice, holds: Callable[[], bool] | None) -> DeviceCall:
+    """The code for calls like one, as long as `holds` says so, which stands for its guards. Raises `OtherwiseError`."""
+    program, held, donated = like.program, like.held, like.donated
     if not program.is_recorded:
         raise OtherwiseError("it runs step by step")
-    writer = _Writer(ordinal)
-    writer.arguments(args, kwargs, structure)
+    writer = _Writer(like.ordinal)
+    writer.arguments(like.args, like.kwargs, like.structure)
     inputs = iter(writer.addresses)
     total = len(program.program.inputs)
     if total != len(writer.addresses) + len(held):
@@ -129,12 +136,12 @@ def device_call(
     addresses = [
         writer.constant(held[position].address) if position in held else next(inputs) for position in range(total)
     ]
-    donors = donations if donated is not None else (-1,) * len(donations)
+    donors = like.donations if donated is not None else (-1,) * len(like.donations)
     if held and max(donors, default=-1) >= 0:
         raise OtherwiseError("arguments are frozen, and others are donated")
-    results = writer.results(program, result, donors, donated)
+    results = writer.results(program, like.result, donors, donated)
     writer.run(program, [*addresses, *writer.memory], donors, donated)
-    return writer.finished(results, {"holds": holds, "held": held, "kept": kept})
+    return writer.finished(results, {"holds": holds, "held": held, "kept": like.kept})
 
 
 class _Writer:

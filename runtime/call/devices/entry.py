@@ -15,7 +15,7 @@ from tenon.runtime.arguments.arguments import Static
 from tenon.runtime.arguments.tree import Structure
 from tenon.runtime.call.devices.arrays import template
 from tenon.runtime.call.donation import Donated
-from tenon.runtime.call.entry import Entry, building, guarded, opened
+from tenon.runtime.call.entry import Entry, building, called, guarded, opened
 from tenon.runtime.call.entry_words import NOT_TRACED, Guard, Place, Words
 from tenon.runtime.call.layout import ENTRY, RESULT, Step
 from tenon.runtime.call.steps import Arguments, IndescribableError
@@ -99,15 +99,8 @@ def device_entry(
         }
         results += RESULT.words(dict.fromkeys(RESULT.fields, 0) | described)
     description: dict[str, int | Place] = {
-        "positional": len(args),
-        "keywords": len(kwargs),
-        "names": words.objects(list(kwargs)),
+        **called(arguments, args, kwargs, building(arguments, result, None, NOT_TRACED)),
         **guarded(words, guards, NOT_TRACED, -1, precision),
-        **building(arguments, result, None, NOT_TRACED).described(),
-        "registers": arguments.registers,
-        "step_count": arguments.count,
-        "steps": arguments.finished(),
-        "leaf_count": arguments.leaves,
         **_taking_over(words, launch, donated if is_taken else None),
         "input_count": len(launch.inputs),
         "held": words.add(launch.inputs),
