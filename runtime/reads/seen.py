@@ -10,7 +10,7 @@ import numpy as np
 from tenon.dialects.definition.value import TracedValueError
 from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.runtime.reads.guards import is_fixed
-from tenon.runtime.tracing.trace import Captures
+from tenon.runtime.tracing.trace import Captures, of_others
 
 
 class Seen(Captures):
@@ -44,16 +44,9 @@ class Seen(Captures):
 
     @property
     def foreign(self) -> list[tuple[Any, Any]]:
-        """Arrays that may be others', with their elements as they were. Those of which nobody else has a reference, now
-        that the trace is over, were the function's own."""
-        return [
-            (array, elements)
-            for array, elements in self._seen.values()
-            if array.base is not None or sys.getrefcount(array) > _ALONE
-        ]
+        """Arrays that may be others', with their elements as they were."""
+        return of_others(self._seen.values())
 
 
 # `array` as `to_value` has it, and as `captured`, `value_of` and `getrefcount` do
 _FRESH = 6
-# as the pair in `_seen`, the loop over these and `getrefcount` have it
-_ALONE = 3

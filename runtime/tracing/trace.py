@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from xdsl.dialects import func
@@ -108,15 +108,10 @@ class Captures:
 
     @property
     def foreign(self) -> list[tuple[Any, Any]]:
-        """Arrays that may be others', with their elements as they were, but for those of tensors. Those of which nobody
-        else has a reference, now that the trace is over, were the function's own."""
+        """Arrays that may be others', with their elements as they were, but for those of tensors."""
         own = {id(self.arrays[number]) for number in self.holders}
-        return [
-            (array, held)
-            for same in self._known.values()
-            for array, held, _ in same
-            if id(held) not in own and (array.base is not None or sys.getrefcount(array) > _ALONE)
-        ]
+        noted = of_others(noted for same in self._known.values() for noted in same if id(noted[1]) not in own)
+        return [(array, held) for array, held, _ in noted]
 
     def kept(self) -> Self:
         """What other calls of the program need, without what is in tensors."""
@@ -150,8 +145,19 @@ class Captures:
 
 ABSENT = np.empty(0)
 """In the place of what a tensor holds, where that is not to be kept."""
-# as the list of those that are known, the loop over these and `getrefcount` have it
-_ALONE = 3
+
+
+N = TypeVar("N", bound=tuple[Any, ...])
+
+
+def of_others(noted: Iterable[N]) -> list[N]:
+    """Those of which the array, the first in each, may be others'. Arrays that nobody else has a reference to, now that
+    the trace is over, were the function's own."""
+    return [known for known in noted if known[0].base is not None or sys.getrefcount(known[0]) > _ALONE]
+
+
+# as what it is noted in, and `getrefcount`, have it
+_ALONE = 2
 
 
 class TracingPoint(InsertionPoint):
