@@ -30,10 +30,13 @@ BLOCK = 1e-3
 PAUSE = 40e-3
 """Seconds after which the threads of OpenBLAS, OpenMP and onnxruntime sleep instead of spinning: while they spin, the
 threads of the next one share a core with them."""
-WAKE_UP = 10e-3
-"""Seconds of calls before a block that are not timed. A virtual machine's core takes milliseconds to wake up, and a
-last-level cache that it shares with others keeps what is read again only after several calls: of 8 MB read and written
-the first call after another contestant's takes up to 2.7 times as long as the eighth, the second 1.9 times."""
+WAKE_UP, FILLED = 10e-3, 30e-3
+"""Seconds of calls before a block that are not timed: at least, and at most where they are too few. A virtual machine's
+core takes milliseconds to wake up, and a last-level cache that it shares with others keeps what is read again only
+after several calls: of 8 MB read and written the first call after another contestant's takes up to 2.7 times as long as
+the eighth, the second 1.9 times."""
+FILLING_CALLS = 6
+"""Calls that are not too few."""
 WITH_WARM_UP = 3
 """How many times as long the rounds take for what is not timed in them."""
 SHORT = 20e-3
@@ -141,10 +144,11 @@ def ratios_of(samples: Mapping[str, Sequence[float]]) -> dict[str, dict[str, flo
 
 def _block(run: Callable[[], Any], calls: int, pause: float = 0.0, warm_up: bool = False) -> float:
     time.sleep(pause)
-    awake = time.perf_counter() + WAKE_UP
+    started, done = time.perf_counter(), 0
     while warm_up:
         run()
-        warm_up = time.perf_counter() < awake
+        done += 1
+        warm_up = time.perf_counter() < started + (WAKE_UP if done >= FILLING_CALLS else FILLED)
     started = time.perf_counter()
     for _ in range(calls):
         run()

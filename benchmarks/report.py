@@ -157,17 +157,17 @@ INTRODUCTION = """\
 bench PEERS=`); `python -m benchmarks matmul-f32-512 'softmax-*' --threads 1` measures single rows, with all peers.
 
 Ratios are the peer's time over Tenon's (above 1, Tenon is faster): medians over rounds in which all take turns in one
-process, with the same threads on the same cores, 10 ms of calls that are not timed before each turn of short calls, and
-a `malloc` that keeps all memory that was freed, so that none is measured with caches that another has emptied, or with
-fresh pages where another has used ones. What those cost each is *fresh memory*: how many times as long Tenon (and its
-peers) take on one thread where memory of 128 KiB or more comes from the system at each call. Numbers are checked before
-time, against NumPy in f64 or a peer; the error is the largest deviation over the largest number, or in units in the
-last place. The limit is the time that the arithmetic takes at the measured peak of multiply-adds, or that reading the
-inputs and writing the results once takes at the measured rates for as much memory, whichever is longer. `oneDNN` is
-called through torch (for convolutions: torch with the channels innermost), NumPy has OpenBLAS at its best setting for
-the processor. *best* is the fastest peer of the row. An empty place is a peer that has no such function, or was not
-measured. Reasons that have times were found on an AMD EPYC unless they name another processor: they say what bounds a
-row, not how long it takes on this one.
+process, with the same threads on the same cores, 10 to 30 ms of calls that are not timed before each turn of short
+calls, and a `malloc` that keeps all memory that was freed, so that none is measured with caches that another has
+emptied, or with fresh pages where another has used ones. What those cost each is *fresh memory*: how many times as long
+Tenon (and its peers) take on one thread where memory of 128 KiB or more comes from the system at each call. Numbers are
+checked before time, against NumPy in f64 or a peer; the error is the largest deviation over the largest number, or in
+units in the last place. The limit is the time that the arithmetic takes at the measured peak of multiply-adds, or that
+reading the inputs and writing the results once takes at the measured rates for as much memory, whichever is longer.
+`oneDNN` is called through torch (for convolutions: torch with the channels innermost), NumPy has OpenBLAS at its best
+setting for the processor. *best* is the fastest peer of the row. An empty place is a peer that has no such function, or
+was not measured. Reasons that have times were found on an AMD EPYC unless they name another processor: they say what
+bounds a row, not how long it takes on this one.
 """
 
 COMPILING = """\
