@@ -262,9 +262,7 @@ def compile_for_cpu(module: ModuleOp, name: str, target: Target, options: Loweri
     runtime = in_background(partial(_load_runtime, is_large)) if threads > 1 else nullcontext()
     with runtime, Workers(threads) as workers:
         interface = _begin(module.clone(), name, target, options, workers)
-        if workers.are_busy:
-            collect_recent()
-        objects = workers.results()
+        objects = workers.results(meanwhile=collect_recent)
     return {
         "interface": interface.to_json().encode(),
         **{f"{_OBJECT}{number}": code for number, code in enumerate(objects)},

@@ -187,11 +187,14 @@ class Workers:
         except Exception as error:
             self._found[number] = error
 
-    def results(self) -> list[bytes]:
-        """What the jobs gave, in the order in which they were begun; raises what the first that failed raised."""
+    def results(self, meanwhile: Callable[[], None] | None = None) -> list[bytes]:
+        """What the jobs gave, in the order in which they were begun; raises what the first that failed raised. Where
+        nothing is left to begin, but not all is done, this thread does something else `meanwhile`."""
         with suppress(Empty):
             while (given := self._pending.get_nowait()) is not None:
                 self._do(*given)
+        if meanwhile is not None and self.are_busy:
+            meanwhile()
         self._stop()
         results: list[bytes] = []
         for _, found in sorted(self._found.items()):
