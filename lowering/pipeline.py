@@ -198,6 +198,7 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
             "recompute",
             "common-loops",
             "sum-in-steps",
+            "reciprocals",
         )
     return tuple([_spec(name, *told.get(name, ())) for name in TENSOR_PIPELINE if name not in left_out])
 

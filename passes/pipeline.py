@@ -47,6 +47,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "recompute": _loader("fuse.recompute", "RecomputePass"),
     "common-loops": _loader("fuse.common_loops", "CommonLoopsPass"),
     "sum-in-steps": _loader("fuse.sum_in_steps", "SumInStepsPass"),
+    "reciprocals": _loader("simplify.reciprocals", "ReciprocalsPass"),
     "fuse": _loader("fuse.fuse", "FusePass"),
     "fuse-structured": _loader("fuse.fuse_structured", "FuseStructuredPass"),
     "split-index-sets": _loader("fuse.split_index_sets", "SplitIndexSetsPass"),
@@ -101,6 +102,8 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "common-loops",
     # What is added up over other loops than the rows of a value adds up rows first, where these are at hand.
     "sum-in-steps",
+    # What divides many numbers is inverted once, and multiplies them.
+    "reciprocals",
     # Ops that share their loops are outlined into kernels. This ends the tensor stage.
     "fuse",
 )

@@ -360,6 +360,7 @@ SUBJECTS = {
     "passes/layout/": "transposes and convolutions are what the patterns move and rewrite",
     "passes/simplify/equations_": "an equation says of which ops it holds",
     "passes/simplify/fold.py": "what is folded becomes constants",
+    "passes/simplify/reciprocals.py": "which numbers a divisor may be follows from the ops that it comes from",
     "passes/simplify/decompose.py": "a checkpoint is put in its place",
     "passes/loops/": "the steps of a scan, and sums in it, are what is taken apart",
     "passes/transform/batch": "each op with regions is batched by a rule of its own",
