@@ -54,6 +54,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "hold-rows": _loader("loop_passes.hold_rows", "HoldRowsPass"),
     "stream-stores": _loader("loop_passes.stream_stores", "StreamStoresPass"),
     "parallelize": _loader("loop_passes.parallelize", "ParallelizePass"),
+    "prefetch-next": _loader("loop_passes.prefetch_next", "PrefetchNextPass"),
     "places-ahead": _loader("loop_passes.places_ahead", "PlacesAheadPass"),
     "block-sums": _loader("loop_passes.block_sums", "BlockSumsPass"),
     "expand-math": _loader("math.expand_math", "ExpandMathPass"),
@@ -131,6 +132,11 @@ def _loop_passes(machine: Machine, exact_math: str) -> tuple[str, ...]:
         _spec("hold-rows", _differing("vectors", machine.registers // 4, GENERIC.registers // 4)),
         _spec("stream-stores", f"cache={machine.l3}", _differing("line", machine.line, GENERIC.line)),
         "parallelize",
+        _spec(
+            "prefetch-next",
+            _differing("least", machine.l2, GENERIC.l2),
+            _differing("nearest", machine.l1, GENERIC.l1),
+        ),
         _spec("places-ahead", _differing("vector-bits", machine.vector_bits, GENERIC.vector_bits)),
         "block-sums",
         _spec(

@@ -25,8 +25,8 @@ from tenon.dialects.upstream.intrinsics import is_arithmetic
 from tenon.dialects.upstream.prefetch import PrefetchOp
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import root_of
+from tenon.lowering.loop_ir.innermost import innermost_loops, is_small, last_trips
 from tenon.lowering.loop_ir.nests import INDEX
-from tenon.lowering.loop_passes.innermost import innermost_loops, is_small, last_trips
 
 _LOADS = (memref.LoadOp, vector.LoadOp)
 _STORES = (memref.StoreOp, vector.StoreOp, vector.MaskedStoreOp)

@@ -20,7 +20,7 @@ from tenon.dialects.upstream.amx import TileType
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.buffers.memref_facts import buffer_bytes
 from tenon.lowering.function_pass import Change, FunctionPass
-from tenon.lowering.loop_passes.innermost import LOOPS, all_trips, innermost_loops, is_small, last_trips
+from tenon.lowering.loop_ir.innermost import LOOPS, all_trips, innermost_loops, is_small, last_trips
 from tenon.passes.machine import GENERIC
 
 FINAL = "final"
