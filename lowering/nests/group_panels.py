@@ -72,7 +72,6 @@ class GroupPanelLoops(PanelLoops):
         if is_row:
             self.loops = (self.loop, *self.others, self.grouped)
             *self.outer, self.last = self.loops
-        self.together = is_row or tile > 1
         self.product = product
         self.depth = product.depth
         self.factor = product.factor(number)

@@ -62,7 +62,7 @@ class PanelLoops:
         self.access: Access = statement.inputs[number]
         self.argument, self.widened = statement.body.args[number], widened_input(statement, number)
         self.width = width
-        self.is_row = self.together = is_row
+        self.is_row = is_row
         self.spans = spans
         self.origin = Point(tuple(s.start for s in spans), tuple(s.local for s in spans))
         used = self.access.loops()
@@ -97,10 +97,10 @@ class PanelLoops:
         return -(-int(most(extent)) // self.width) * self.width if isinstance(extent, Size) else extent
 
     def padded(self, count: int, size: int) -> int:
-        """How many places of `size` bytes the last dimension has that holds `count`: whole vectors, and where rows of
-        the panel are read `together` not such a number that all compete for the same sets of a cache."""
+        """How many places of `size` bytes the last dimension has that holds `count`: whole vectors, and in a panel of
+        rows not such a number that all rows compete for the same sets of a cache."""
         machine, places = self.builder.machine, -(-count // self.width) * self.width
-        competes = self.together and places * size % (machine.page // 4) == 0
+        competes = self.is_row and places * size % (machine.page // 4) == 0
         return places + machine.line // size if competes else places
 
     def at(self, distances: Mapping[int, Position]) -> Point:
