@@ -19,8 +19,8 @@ exponentials, a sum and quotients in the nearest cache; the next row is found to
 
 The second loop that reads of a row what another has read asks for as much of the next row, and a loop behind the first
 one that writes to a row for the place to which the next one is written, unless past the caches. Only buffers of `least`
-bytes or more, which a core's own cache does not hold, and of known sizes are looked at, and rows of which several fit
-into that cache.
+bytes or more, which a core's own cache does not hold, and of known sizes are looked at, and rows of which `ROWS` fit
+into the nearest cache: to go over longer ones takes what comes from the next level, and fetches compete with that.
 """
 
 from __future__ import annotations
@@ -42,11 +42,10 @@ from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import root_of
 from tenon.lowering.loop_ir.nests import constant_int, index_constant
 from tenon.lowering.loop_passes.prefetch_rows import LOCALITY
-from tenon.lowering.nests.body import SECOND_LEVEL
 from tenon.passes.machine import GENERIC
 
 ROWS = 8
-"""Rows that have to fit where one is fetched to: this one and the next of a few buffers."""
+"""Rows that have to fit where one is fetched to: this one and the next, of a few buffers."""
 
 _LOADS = (vector.LoadOp, vector.MaskedLoadOp)
 _STORES = (vector.StoreOp, vector.MaskedStoreOp)
@@ -58,7 +57,7 @@ _Place = tuple[SSAValue | int | None, ...]
 @dataclass(frozen=True)
 class PrefetchNextPass(FunctionPass):
     """Prefetch the next row of buffers of `least` bytes or more, which a core's cache cannot hold, where a row is gone
-    over several times, to the nearest cache, of `nearest` bytes, or the one behind it; 0 for `least`: none are."""
+    over several times, to the nearest cache, of `nearest` bytes; 0 for `least`: none are."""
 
     name = "prefetch-next"
 
@@ -114,7 +113,7 @@ class _Next:
         if self._index not in indices[:-1] or isinstance(root_of(op.base).owner, Operation):
             return None
         size = buffer_bytes(kind)
-        if isinstance(size, Size) or size < self._least or self._row_bytes(op) * ROWS > self._least:
+        if isinstance(size, Size) or size < self._least or self._row_bytes(op) * ROWS > self._nearest:
             return None
         start = loop.lb if isinstance(loop, scf.ForOp) else loop.lowerBound[-1]
         fixed = [index if _is_outside(index, loop) else None for index in indices]
@@ -131,8 +130,7 @@ class _Next:
         assert isinstance(kind, MemRefType)
         dimension = indices.index(self._index)
         indices[dimension] = self._next(kind.get_shape()[dimension])
-        locality = LOCALITY if self._row_bytes(op) * ROWS <= self._nearest else SECOND_LEVEL
-        ask = PrefetchOp.of_data(op.base, tuple(indices), locality, is_write=isinstance(op, _STORES))
+        ask = PrefetchOp.of_data(op.base, tuple(indices), LOCALITY, is_write=isinstance(op, _STORES))
         Builder(InsertPoint.before(op)).insert(ask)
 
     def _next(self, count: int) -> SSAValue:

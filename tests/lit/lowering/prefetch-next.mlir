@@ -1,6 +1,6 @@
-// RUN: tenon-opt %s --split-input-file -p 'prefetch-next{least=1024 nearest=512}' | filecheck %s
-// RUN: tenon-opt %s --split-input-file -p 'prefetch-next{least=1024 nearest=512},prefetch-next{least=1024 nearest=512}' | filecheck %s
-// RUN: tenon-opt %s --split-input-file -p prefetch-next | filecheck %s --check-prefix SMALL
+// RUN: tenon-opt %s --split-input-file -p 'prefetch-next{least=1024 nearest=1024}' | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p 'prefetch-next{least=1024 nearest=1024},prefetch-next{least=1024 nearest=1024}' | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p 'prefetch-next{least=1024 nearest=1023}' | filecheck %s --check-prefix LONG
 
 // The second loop reads a row again and writes one: of both the next is asked for, of the last row itself.
 func.func private @twice(%x: memref<100x32xf32>, %o: memref<100x32xf32>) attributes {kernel} {
@@ -29,12 +29,12 @@ func.func private @twice(%x: memref<100x32xf32>, %o: memref<100x32xf32>) attribu
 // CHECK-NEXT:        vector.load
 // CHECK-NEXT:      }
 // CHECK-NEXT:      scf.for %k =
-// CHECK-NEXT:        memref.prefetch %x{{\[}}[[N]], %k], read, locality<2>
+// CHECK-NEXT:        memref.prefetch %x{{\[}}[[N]], %k], read, locality<3>
 // CHECK-NEXT:        vector.load
-// CHECK-NEXT:        memref.prefetch %o{{\[}}[[N]], %k], write, locality<2>
+// CHECK-NEXT:        memref.prefetch %o{{\[}}[[N]], %k], write, locality<3>
 // CHECK-NEXT:        vector.store
-// SMALL-LABEL: @twice
-// SMALL-NOT:     prefetch
+// LONG-LABEL: @twice
+// LONG-NOT:     prefetch
 
 // -----
 
