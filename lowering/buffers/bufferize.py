@@ -108,7 +108,10 @@ def _bufferize_entries(module: ModuleOp, alignment: int) -> tuple[dict[str, Memo
     for function in kernels.values():
         if function not in left:
             _bufferize_declaration(function)
-        elif _has_constants(function):
+            continue
+        # What calls promise of a kernel's memory is asked for before all kernels are rewritten.
+        function.attributes["num_inputs"] = count_attribute(len(function.function_type.inputs))
+        if _has_constants(function):
             change(function)
     return plans, change
 

@@ -142,6 +142,13 @@ def test_code_is_the_same_at_any_number_of_threads(traced, objects, threads):
     assert _compiled(traced, threads) == objects
 
 
+@pytest.mark.parametrize("verify", [False, True])
+def test_code_is_the_same_whether_or_not_it_is_verified(traced, objects, verify):
+    """Verified, kernels are rewritten together; not verified, one by one, when what calls them is known."""
+    with tenon.knobs.override(verify=verify):
+        assert _compiled(traced, 2) == objects
+
+
 def test_code_is_the_same_where_passes_are_watched(traced, objects, capsys):
     with tenon.knobs.override(debug=2):
         assert _compiled(traced, 2) == objects
