@@ -216,6 +216,7 @@ def test_gradients_of_results_that_nothing_depends_on_are_zeros_whatever_these_h
         np.testing.assert_array_equal(np.asarray(x.grad), np.full(X.shape, 2.0))
 
 
+@pytest.mark.usefixtures("few_objects")
 @pytest.mark.parametrize("is_pulled_back", [False, True])
 @pytest.mark.parametrize("saved", [False, True])
 def test_the_arrays_of_a_call_go_with_its_results(saved: bool, is_pulled_back: bool) -> None:
@@ -383,6 +384,7 @@ def test_steps_beside_functions_and_hooks_have_programs_in_common(
         assert all(len(graph.nodes) <= 6 for graph in compiled)
 
 
+@pytest.mark.usefixtures("few_objects")
 @pytest.mark.parametrize("retains", [False, True])
 def test_what_backward_needed_is_let_go_where_the_result_stays(retains: bool) -> None:
     class Scaled(tenon.autograd.Function):

@@ -344,6 +344,7 @@ def test_the_second_program_serves(kind: Callable[[Any], Any], monkeypatch: pyte
     assert counts[2:] == [0, 0]
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_programs_keep_nothing_from_a_collection() -> None:
     class Held:
         factor = np.float32(2.0)

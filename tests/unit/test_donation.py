@@ -107,6 +107,7 @@ def test_names_are_those_of_leaves() -> None:
     np.testing.assert_allclose(state.mean, floats() + 3 * floats(1), rtol=1e-5)
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_parts_of_an_array_that_others_have_stay_alive() -> None:
     step = tenon.jit(lambda x: x * 2, donate="x")
     for count in range(1, 5):
@@ -156,6 +157,7 @@ def test_a_gradient_that_needs_a_donated_tensor_is_refused() -> None:
         y.backward()
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_nothing_leaks() -> None:
     step = tenon.jit(lambda p: p + 1, donate="p")
     for _ in range(5):

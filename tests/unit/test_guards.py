@@ -781,6 +781,7 @@ def test_what_changes_again_and_again_is_warned_of_and_bounded(capfd: pytest.Cap
     assert "tenon: tracing <lambda> again: step is another" in capfd.readouterr().err
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_programs_go_with_their_functions() -> None:
     held = [np.ones(3)]
     reference = weakref.ref(held[0])

@@ -256,6 +256,7 @@ def test_nan_and_infinity_pass_through() -> None:
     np.testing.assert_array_equal(tenon.jit(lambda x: tenon.negative(x))(x), -x)
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_compiled_code_is_freed() -> None:
     jitted = tenon.jit(lambda x: x + 123.0)
     jitted(floats(2))
@@ -274,6 +275,7 @@ def test_executables_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     assert traced[0].compile().executable is not first
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_functions_passed_as_arguments_are_freed() -> None:
     def function(x: Any) -> Any:
         return x + 1.0

@@ -277,6 +277,7 @@ def test_streams_and_captures_have_memory_of_their_own(library: Cublas, machine:
     assert len(set(found)) == 3
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_products_of_one_capture_share_memory(library: Cublas, machine: cupy_stand_in.Machine) -> None:
     """Captures do not share any: their graphs may run at the same time. It goes with the programs."""
     first, second = (tenon.jit(f, device="cuda", schedule=STEPS) for f in (product, lambda a, b: b @ a))

@@ -37,6 +37,7 @@ def _code(number: int) -> bytes:
     return compile_object(STORE.replace("NUMBER", str(number)))
 
 
+@pytest.mark.usefixtures("few_objects")
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell")
 def test_programs_that_come_and_go_leave_nothing_behind():
     """LLVM keeps 9 KB of each in the linker, which would be 18 MB here."""
@@ -81,6 +82,7 @@ def test_programs_of_several_threads_stay_while_others_go():
     assert not wrong
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_native_code_that_nothing_refers_to_stays():
     """Programs are linked to it, and nothing tells which."""
     code = load_native("stored number", lambda triple: STORE.replace("NUMBER", "5"), ("main",))

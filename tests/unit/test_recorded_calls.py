@@ -121,6 +121,7 @@ def test_a_checkpoint_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None
     assert_same_gradients(given, expected)
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_what_is_kept_is_let_go() -> None:
     given = tensors((SIZE, SIZE), (SIZE, SIZE), (SIZE, SIZE))
     for retained in (True, False):
@@ -355,6 +356,7 @@ def test_out_is_not_written_where_it_would_not_be_recorded() -> None:
     np.testing.assert_allclose(out.numpy(), np.exp([1.0, 2.0]), rtol=1e-6)
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_what_a_function_captured_goes_with_it() -> None:
     def made() -> tuple[Callable[[Any], Any], weakref.ref[Any]]:
         captured = np.full(3, 2.0, np.float32)

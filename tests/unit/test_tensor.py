@@ -403,6 +403,7 @@ def test_programs_are_kept_by_what_was_recorded() -> None:
     np.testing.assert_allclose(x.grad.numpy(), 4 * np.cos(4 * detached(x)), rtol=1e-4)
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_what_no_gradient_needs_is_let_go() -> None:
     x = tenon.tensor(array(300, 200), requires_grad=True)
 

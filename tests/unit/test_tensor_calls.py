@@ -233,6 +233,7 @@ def test_threads_compute_at_once() -> None:
     assert not wrong
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_nothing_leaks() -> None:
     w, x = tenon.tensor(array(4, 4), requires_grad=True), tenon.tensor(array(4, 4))
 
@@ -257,6 +258,7 @@ def test_nothing_leaks() -> None:
     assert [b - a for a, b in zip(before, after, strict=True)] == pytest.approx([0] * len(before), abs=5)
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_a_long_record_is_let_go() -> None:
     x = tenon.tensor(array(3), requires_grad=True)
     y = x
@@ -349,6 +351,7 @@ def test_hooks_of_leaves_and_retained_graphs_of_known_tapes() -> None:
             y.backward()
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_training_does_not_grow() -> None:
     w, x = tenon.tensor(array(16, 16), requires_grad=True), tenon.tensor(array(4, 16, seed=1))
 

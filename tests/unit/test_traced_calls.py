@@ -217,6 +217,7 @@ def test_recorded_calls_in_pieces_and_within_traces_go_through_python(monkeypatc
         assert str(product(x).dtype) == "bfloat16"
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_nothing_is_held_or_lost() -> None:
     function, state = changing()
     x = tenon.tensor(ROWS)

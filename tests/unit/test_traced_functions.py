@@ -420,6 +420,7 @@ def test_arguments_that_are_one_tensor() -> None:
         assert (a.tolist(), b.tolist()) == (([2.0], [10.0]) if pair[1] else ([4.0], [4.0]))
 
 
+@pytest.mark.usefixtures("few_objects")
 @pytest.mark.parametrize("grads", [False, True])
 def test_programs_do_not_keep_their_first_arguments(grads: bool) -> None:
     weight = tenon.tensor([1.0, 2.0], requires_grad=grads)
@@ -603,6 +604,7 @@ def test_jitted_functions_and_control_flow_inside() -> None:
     assert math.isfinite(total.item())
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_an_object_that_has_the_identity_of_one_that_went_is_another() -> None:
     traced = tenon.trace(lambda x, holder: x * holder.count)
     x, kept = tenon.tensor([1.0]), list[weakref.ref[Holder]]()

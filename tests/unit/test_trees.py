@@ -127,6 +127,7 @@ def test_functions_classes_and_strings_are_structure() -> None:
     assert unflatten(structure, [2.0]) == [tenon.tanh, "mode", Layer, 2.0]
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_functions_in_structures_that_are_gone_are_freed() -> None:
     def function() -> None: ...
 
