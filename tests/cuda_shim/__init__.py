@@ -64,11 +64,11 @@ COMPILER = shutil.which("g++")
 # No contraction and no assumption about overflow: what the text says is what runs. Instrumentation calls the hooks of
 # the runtime instead of the compiler's own libraries.
 FLAGS = (
-    *("-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"),
+    *("-std=c++17", "-Og", "-shared", "-fPIC", "-w", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"),
     *("-nodefaultlibs", "-fsanitize=thread,bounds", "-fsanitize-recover=bounds"),
     *("--param", "tsan-instrument-func-entry-exit=0"),
 )
-PLAIN_FLAGS = tuple(["-O0" if flag == "-O1" else flag for flag in FLAGS])
+PLAIN_FLAGS = tuple(["-O0" if flag == "-Og" else flag for flag in FLAGS])
 """Compiles in half the time. What is read twice in the text is read twice, so that accesses are not to be counted."""
 RUNTIME_FLAGS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wno-class-memaccess")
 KERNEL = re.compile(r'extern "C" __global__ .*?void (\w+)\(')
