@@ -87,7 +87,8 @@ def examples(request: pytest.FixtureRequest) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Give a test of hypothesis half of its examples as they always are, or half by the seed of this run."""
+    """Give a test of hypothesis a share of half its examples as they always are, or the other half by the seed of this
+    run."""
     part = (
         item.callspec.params.get("examples")
         if isinstance(item, pytest.Function) and hasattr(item, "callspec")
@@ -98,10 +99,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     test: Any = item
     function = getattr(test.obj, "__func__", test.obj)
     usual = function._hypothesis_internal_use_settings
-    known: dict[str, Any] = {"derandomize": True, "database": None} if part == "known" else {}
-    function._hypothesis_internal_use_settings = hypothesis.settings(
-        usual, max_examples=(usual.max_examples + 1) // 2, **known
+    count = -(-usual.max_examples // 2)
+    # What is the same in every run has passed before: of that a share will do, too.
+    chosen: dict[str, Any] = (
+        {"derandomize": True, "database": None, "max_examples": -(-count // _share())}
+        if part == "known"
+        else {"max_examples": count}
     )
+    function._hypothesis_internal_use_settings = hypothesis.settings(usual, **chosen)
     seed, hypothesis.core.global_force_seed = hypothesis.core.global_force_seed, int(os.environ[SEED])
     try:
         return (yield)
