@@ -10,7 +10,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 JOBS ?= 2
 # Of so many variations of a test one runs in `make test`, drawn anew with each change of the sources; 1 runs all.
-SHARE ?= 4
+SHARE ?= 6
 PYTEST_ARGS ?=
 
 BIN := $(VENV)/bin
@@ -20,7 +20,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 help:
 	@echo 'make demo    train and run a small network on handwritten digits'
-	@echo 'make test    lint, types and the tests, a quarter of those that come by the hundred (SHARE=1: all of them)'
+	@echo 'make test    lint, types and the tests, a sixth of those that come by the hundred (SHARE=1: all of them)'
 	@echo 'make test-quick  one sample of each op and the tests on IR text, in a minute or two'
 	@echo 'make pass NAME=fuse  the tests of one pass'
 	@echo 'make lint    ruff: rules and formatting'

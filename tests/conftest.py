@@ -5,7 +5,7 @@ of what is tested, so that a run that is repeated says the same. They follow fro
 the report and each failure show, and which may be set to search further.
 
 Of the cases that are made by the hundred (`variation`), one in `TENON_TEST_SHARE` runs, drawn by the seed as well: by
-default all of them, and in `make test` a quarter.
+default all of them, and in `make test` a sixth.
 """
 
 from __future__ import annotations
