@@ -152,7 +152,7 @@ def pytest_collection_finish() -> None:
     """Leave the tests themselves, millions of objects that stay, out of garbage collections from now on, which come
     less often than in programs: IR is made and let go all the time."""
     gc.freeze()
-    gc.set_threshold(10_000, 10, 10)
+    gc.set_threshold(50_000, 10, 10)
 
 
 def _has_cuda_device() -> bool:
