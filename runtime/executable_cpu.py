@@ -134,9 +134,9 @@ class CpuExecutable:
             self.arenas.append(arena)
         return outputs
 
-    def _empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    def _empty(self, shape: Sequence[int], dtype: np.dtype[Any], what: str = "a result") -> np.ndarray[Any, Any]:
         try:
-            return empty(shape, dtype)
+            return empty(shape, dtype, what)
         except MemoryError as error:
             raise MemoryError(f"{self.name}: {error}") from None
 
@@ -174,7 +174,7 @@ class CpuExecutable:
                 f"({self.copies} so far)",
                 file=sys.stderr,
             )
-        copy = empty(array.shape, array.dtype)
+        copy = self._empty(array.shape, array.dtype, f"a copy of array {position}")
         np.copyto(copy, array)
         return copy
 

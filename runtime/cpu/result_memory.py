@@ -174,13 +174,13 @@ class _Pool:
         return self._held.value
 
 
-def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A new array for a result, not filled."""
+def empty(shape: Sequence[int], dtype: np.dtype[Any], what: str = "a result") -> np.ndarray[Any, Any]:
+    """A new array for a result, or what else errors say it is, not filled."""
     known = pool() if is_large(shape, dtype) else None
     try:
         return np.empty(shape, dtype) if known is None else known.empty(shape, dtype)
     except MemoryError:
-        needed = f"a result of shape {tuple(shape)} and dtype {dtype} takes {prod(shape) * dtype.itemsize} bytes"
+        needed = f"{what} of shape {tuple(shape)} and dtype {dtype} takes {prod(shape) * dtype.itemsize} bytes"
         raise MemoryError(f"{needed}, which cannot be allocated") from None
 
 

@@ -123,3 +123,8 @@ def test_without_a_pool_memory_is_numpys() -> None:
     subprocess.run(
         [sys.executable, "-c", code], check=True, env={**os.environ, "TENON_RESULT_POOL_MB": "0"}, timeout=100
     )
+
+
+def test_a_copy_that_does_not_fit_names_the_op() -> None:
+    with pytest.raises(MemoryError, match=r"exp: a copy of array 0 of shape \(1099511627776,\)"):
+        tenon.exp(np.broadcast_to(np.float32(1), (1 << 40,)))
