@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.families.control_flow import ControlFlowOp
+from tenon.dialects.types.assumptions import knowing, positive_sizes
 from tenon.lowering.function_pass import Change, FunctionPass, SizesPass
 from tenon.lowering.options import LoweringOptions
 from tenon.passes.machine import GENERIC, Gpu, Machine
@@ -238,15 +239,16 @@ def run_passes(
     With `verify`, raise a `VerifyException` that says which pass left what invalid.
     """
     verification = Verification() if verify else None
-    if verification is not None:
-        verification.check(module)
-    for text in passes:
-        pass_ = _made(text)
-        pass_.apply(ctx, module)
+    with knowing([size for op in module.ops if isinstance(op, func.FuncOp) for size in positive_sizes(op)]):
         if verification is not None:
-            verification.after(pass_.name, module)
-        if observe is not None:
-            observe(pass_.name, module)
+            verification.check(module)
+        for text in passes:
+            pass_ = _made(text)
+            pass_.apply(ctx, module)
+            if verification is not None:
+                verification.after(pass_.name, module)
+            if observe is not None:
+                observe(pass_.name, module)
 
 
 def _made(text: str) -> ModulePass:

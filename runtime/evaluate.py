@@ -31,10 +31,11 @@ from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.plain_arrays import as_stored, device_for, elements_of, is_on_gpu, put
 from tenon.dialects.support.user_traceback import shows_user_frames
-from tenon.dialects.types.size import Size
-from tenon.dialects.types.types import AnyTensor, array_type, element_of, i64, numpy_dtype, shape_of, tensor_type
+from tenon.dialects.types.assumptions import assuming, require_positive_sizes
+from tenon.dialects.types.types import AnyTensor, array_type, i64, numpy_dtype
 from tenon.runtime.arguments.arguments import Parameters, Static
-from tenon.runtime.arguments.interface import EmptySizeError, SizeMismatchError
+from tenon.runtime.arguments.interface import EmptySizeError, SizeMismatchError, main_function
+from tenon.runtime.arguments.leaf_sizes import meaning_of, with_names
 from tenon.runtime.arguments.orders import Orders, orders_of
 from tenon.runtime.arguments.outputs import leaves_of, sharing
 from tenon.runtime.arguments.tree import flatten, paths, register_constant, tell_by_identity, unflatten
@@ -151,14 +152,19 @@ def _compiled(cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, 
         _, structure = flatten((tuple(grouped), {}))
         names = [name.removeprefix("0.") for name in paths(structure)]
 
+        def applied(args: Any, _: Any) -> Any:
+            return cls.apply(*args, **settings)
+
         def program(types: Sequence[AnyTensor], orders: Orders) -> Compiled:
-            traced = trace(lambda args, _: cls.apply(*args, **settings), structure, arrays, types, names, orders=orders)
+            with assuming(meaning_of(types, arrays)) as needed:
+                traced = trace(applied, structure, arrays, types, names, orders=orders)
+            require_positive_sizes(main_function(traced.module), needed)
             return Traced(traced.module, traced.result, device, cls.name.rpartition(".")[2]).compile()
 
         types = [array_type(array) for array in arrays]
         if not knobs.interpret and device == "cpu":
             # What lies in another order is copied: that takes less than to compile for sizes that may not come again.
-            sized = _with_names(types)
+            sized = with_names(types)
             kind = (*key[:4], sized, *meant)
             calls = _CALLS.setdefault(kind, _Calls())
             weight = 1 + (sum([array.nbytes for array in arrays]) >> _LONG)
@@ -178,17 +184,6 @@ def _takes(program: Compiled, arrays: Sequence[np.ndarray[Any, Any]]) -> bool:
     except (SizeMismatchError, EmptySizeError):
         return False
     return True
-
-
-def _with_names(types: Sequence[AnyTensor]) -> tuple[AnyTensor, ...]:
-    """The types with a name in the place of each size that may be another one; equal ones have one name."""
-    names: dict[int, Any] = {}
-
-    def named(size: int) -> Any:
-        # Dimensions of size 1 may be repeated, and what has no elements needs no code.
-        return size if size < 2 else names.setdefault(size, Size.named(f"n{len(names)}"))
-
-    return tuple([tensor_type(tuple(map(named, shape_of(t) or ())), element_of(t)) for t in types])
 
 
 def _arrays(cls: type[TensorOp], operands: Sequence[Any], low: Attribute | None) -> list[Any]:

@@ -18,10 +18,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 import tenon.runtime.cpu.llvm_lock  # noqa: F401  # pyright: ignore[reportUnusedImport]  before others import what compiles
 from tenon.dialects.support.frozen_arguments import PREPARE
+from tenon.dialects.types.assumptions import knowing, positive_sizes
 from tenon.dialects.types.size import Size, replaced
 from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.runtime import lower
-from tenon.runtime.arguments.interface import Interface
+from tenon.runtime.arguments.interface import Interface, main_function
 from tenon.runtime.arguments.outputs import sharing
 from tenon.runtime.call.donation import OverwrittenError
 from tenon.runtime.call.launch import Launch
@@ -260,7 +261,8 @@ def compile_for_cpu(module: ModuleOp, name: str, target: Target, options: Loweri
     threads = get_num_threads()
     is_large = sum(1 for _ in module.walk()) >= _LARGE
     runtime = in_background(partial(_load_runtime, is_large)) if threads > 1 else nullcontext()
-    with runtime, Workers(threads) as workers:
+    known = knowing(positive_sizes(main_function(module)))
+    with known, runtime, Workers(threads) as workers:
         interface = _begin(module.clone(), name, target, options, workers)
         objects = workers.results(meanwhile=collect_recent)
     return {

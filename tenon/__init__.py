@@ -67,7 +67,7 @@ _WHERE: dict[str, str] = {
         "tenon.drawing",
     ),
     **dict.fromkeys(("manual_seed", "get_rng_state", "set_rng_state"), "tenon.seeds"),
-    **dict.fromkeys(("GradManager",), "tenon.eager.grad_manager"),
+    **dict.fromkeys(("GradManager",), "tenon.autograd.grad_manager"),
     **dict.fromkeys(("trace", "TracedFunction"), "tenon.traces.function"),
     **dict.fromkeys(("load",), "tenon.traces.files"),
     **dict.fromkeys(("LoadedFunction",), "tenon.traces.loaded"),

@@ -11,7 +11,7 @@ from tenon.runtime.stages import Compiled as Compiled
 from tenon.dialects.definition.traits import CpuOnly as CpuOnly
 from tenon.dialects.definition.traits import CudaOnly as CudaOnly
 from tenon.dialects.types.types import FLOAT_TENSOR as FLOAT_TENSOR
-from tenon.eager.grad_manager import GradManager as GradManager
+from tenon.autograd.grad_manager import GradManager as GradManager
 from tenon.passes.transform.differentiate import GradientError as GradientError
 from tenon.dialects.types.types import INTEGER_TENSOR as INTEGER_TENSOR
 from tenon.dialects.types.types import INTEGRAL_TENSOR as INTEGRAL_TENSOR

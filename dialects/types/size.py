@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import reduce
 from keyword import iskeyword
 from math import gcd
+from operator import add, floordiv, mod, mul, sub
 from typing import TYPE_CHECKING, Any
 from unicodedata import is_normalized
 
@@ -47,6 +48,7 @@ Product = tuple[Atom, ...]
 # What a size is taken for where nothing but speed depends on it.
 _ESTIMATED = 1024
 _estimates: ContextVar[Mapping[str, int]] = ContextVar("_estimates")
+ASSUMED: ContextVar[Callable[[Any], bool] | None] = ContextVar("ASSUMED", default=None)
 
 
 if TYPE_CHECKING:
@@ -198,16 +200,19 @@ class Size(_Number):
     def __bool__(self) -> bool:
         if least(self) > 0:
             return True
+        if (assumed := ASSUMED.get()) is not None:
+            return assumed(self)
         raise UndecidedSizeError(f"whether the size {self} is 0 is not known before launch")
 
     def _compare(self, other: Any, sign: str) -> bool:
         if _terms(other) is None:
             return NotImplemented
-        low, high = least(self - other), -least(other - self)
-        if (sign == "<" and high < 0) or (sign == "<=" and high <= 0):
-            return True
-        if (sign == "<" and low >= 0) or (sign == "<=" and low > 0):
-            return False
+        gap = other - self + int(sign == "<=")  # at least 1 if it is so, and at most 0 if not
+        for answer, size in ((True, gap), (False, 1 - gap)):
+            if least(size) >= 1:
+                return answer
+        if (assumed := ASSUMED.get()) is not None:
+            return assumed(gap)
         raise UndecidedSizeError(f"whether {self} {sign} {other} is not known before launch")
 
     def __lt__(self, other: Any) -> bool:
@@ -310,9 +315,7 @@ def estimates(numbers: Mapping[str, int]) -> Generator[None]:
 def _terms(value: Any) -> Iterable[tuple[Product, int]] | None:
     if isinstance(value, Size):
         return value.terms
-    if isinstance(value, int) and not isinstance(value, bool):
-        return (((), value),)
-    return None
+    return (((), value),) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _quotient_of(atom: Quotient, value_of: Callable[[str], Any]) -> Any:
@@ -340,12 +343,12 @@ def _divided(left: Any, right: Any) -> tuple[Any, Any]:
         return quotient + remainder // right, remainder % right
     if remainder == 0:
         return quotient, 0
-    if least(remainder) < 0 and least(-remainder) >= 0:  # rounding down below zero is rounding up above
+    if least(remainder) < 0 <= least(-remainder):  # rounding down below zero is rounding up above
         upper, _ = _divided(-remainder + (right - 1), right)
         return quotient - upper, remainder + upper * right
-    if least(remainder) < 0:
+    if least(remainder) < 0 and (ASSUMED.get() is None or remainder < 0):
         raise UndecidedSizeError(f"the sign of {remainder}, which is divided by {right}, is not known before launch")
-    if least(right) <= 0:
+    if least(right) <= 0 and (ASSUMED.get() is None or right <= 0):
         raise UndecidedSizeError(
             f"whether the size {right}, which {left} is divided by, is 0 is not known before launch"
         )
@@ -377,13 +380,9 @@ def _divided_term(product: Product, coefficient: int, divisor: Iterable[tuple[Pr
             return None
 
 
-_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: lambda x, y: x + y,
-    ast.Sub: lambda x, y: x - y,
-    ast.Mult: lambda x, y: x * y,
-    ast.FloorDiv: lambda x, y: x // y,
-    ast.Mod: lambda x, y: x % y,
-}
+_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = dict(
+    zip((ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod), (add, sub, mul, floordiv, mod), strict=True)
+)
 
 
 def _evaluated(node: ast.expr) -> Any:

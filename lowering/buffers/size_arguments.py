@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, IndexType, StringAttr
 
+from tenon.dialects.types.assumptions import require_positive_sizes
 from tenon.dialects.types.size import Size
-from tenon.dialects.types.size_values import NAMES, POSITIVE, size_arguments
+from tenon.dialects.types.size_values import NAMES, size_arguments
 from tenon.dialects.upstream.walking import ops_of
 
 
@@ -37,4 +38,4 @@ def note_positive_sizes(functions: Sequence[func.FuncOp], required: Collection[S
     """Note on those functions that are no kernels which sizes must be above 0."""
     for function in functions:
         if required and "kernel" not in function.attributes:
-            function.attributes[POSITIVE] = ArrayAttr([StringAttr(str(size)) for size in required])
+            require_positive_sizes(function, required)

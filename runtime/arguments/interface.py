@@ -9,20 +9,19 @@ from typing import Any
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     IndexType,
     IntegerAttr,
     MemRefType,
     ModuleOp,
-    StringAttr,
     TensorType,
     UnrankedTensorType,
 )
 
 from tenon.dialects.definition import signedness
 from tenon.dialects.support.frozen_arguments import prepare_function, taken_positions
+from tenon.dialects.types.assumptions import positive_sizes
 from tenon.dialects.types.size import Size, names_of, replaced
-from tenon.dialects.types.size_values import POSITIVE, size_arguments
+from tenon.dialects.types.size_values import size_arguments
 from tenon.dialects.types.types import element_of, shape_of
 
 
@@ -112,7 +111,7 @@ class Interface:
             described[-1][0][0],
             tuple(donations.get_values()) if donations is not None else (-1,) * len(outputs),
             sizes,
-            _positive_sizes(main),
+            tuple(positive_sizes(main)),
             input_names(main, own) if sizes else (),
             work_of(module),
             preparation,
@@ -136,7 +135,7 @@ class Interface:
         if prepare is not None:
             preparation = Preparation(taken_positions(prepare), tuple(described[split - count : split]))
         donations = (-1,) * len(outputs)
-        return cls(inputs, outputs, 0, donations, sizes, _positive_sizes(main), names, None, preparation)
+        return cls(inputs, outputs, 0, donations, sizes, tuple(positive_sizes(main)), names, None, preparation)
 
     @classmethod
     def from_json(cls, text: str) -> Interface:
@@ -215,13 +214,6 @@ def _preparation_of_buffers(prepare: func.FuncOp) -> Preparation:
     taken = taken_positions(prepare)
     described = [_describe(t) for t in prepare.function_type.inputs]
     return Preparation(taken, tuple(described[len(taken) : -1]), described[-1][0][0])
-
-
-def _positive_sizes(main: func.FuncOp) -> tuple[Any, ...]:
-    noted = main.attributes.get(POSITIVE)
-    return (
-        tuple([Size.parse(s.data) for s in noted if isinstance(s, StringAttr)]) if isinstance(noted, ArrayAttr) else ()
-    )
 
 
 def input_names(main: func.FuncOp, count: int) -> tuple[str, ...]:

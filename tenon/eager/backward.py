@@ -15,25 +15,19 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 
-from tenon.dialects.definition.autocast import autocast
-from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.promotion import AdoptingFloat, weak_float
-from tenon.dialects.definition.registry import generation
 from tenon.dialects.definition.traits import GradientError
 from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.families.control_flow import erase_effects
-from tenon.dialects.ops.control.debug import checks_gradients
-from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.user_place import location_of, shown
-from tenon.dialects.types.types import array_type, element_type, is_float
-from tenon.eager.tape import Array, Node, Operand, Saved, Source, Type, type_of
+from tenon.dialects.types.types import element_type, is_float, tensor_type
+from tenon.eager.tape import Apply, Node, Operand, Saved, Source, Type, type_of
 from tenon.passes.transform.differentiate import gradients
 from tenon.runtime.arguments.orders import Order, inverse, order_of
 from tenon.runtime.arguments.tree import flatten, paths
 from tenon.runtime.executables import Executable, executable
-from tenon.runtime.knobs import knobs
-from tenon.runtime.python_state import collection_paused
 from tenon.runtime.tracing.arguments_read import drop_arguments, read_arguments
 from tenon.runtime.tracing.trace import Trace, trace, user_location
 
@@ -90,6 +84,8 @@ class Graph:
         """For each call its key, and the slots of its operands and results."""
         self.root_slots = tuple([self._slot_of(root) for root in roots])
         self.end_slots = tuple([self._of_ends[end] for end in self.ends])
+        self.applies: dict[Node, Apply] = {}
+        """What makes calls again where that is not as they were made."""
 
     def _is_inner(self, source: Source | None) -> bool:
         return source is not None and source.node is not None and source not in self._cuts
@@ -155,7 +151,18 @@ class Graph:
     def key(self) -> Hashable:
         """What tells the program for this graph from others."""
         types = tuple([(place.type, place.elements is None, place.order) for place in self.slots])
-        return self.wiring, types, self.root_slots, self.end_slots, self._anew, self.device
+        return self.wiring, types, *self.places
+
+    @property
+    def places(self) -> tuple[Hashable, ...]:
+        """Where it begins and ends, and on what device."""
+        return self.root_slots, self.end_slots, self._anew, self.device
+
+    def resize(self, slot: Slot, shape: tuple[int, ...]) -> None:
+        """Give what is in a slot another shape, some sizes of which may have names."""
+        place = self.slots[slot]
+        if isinstance(place.type, tuple):
+            place.type = (place.type[0], shape)
 
     def array(self, slot: Slot) -> Any:
         """What is in a slot. Raises `RuntimeError` if it was changed meanwhile."""
@@ -209,8 +216,8 @@ class Graph:
 
     def replayed(self, given: dict[Slot, Value]) -> tuple[dict[Slot, Value], list[tuple[Value, Value]]]:
         """The values of all slots, with the calls made again in a trace, and what was computed that is also given."""
-        results = {slot for _, _, slots in self.wiring for slot in slots}
-        rest = [slot for slot in range(len(self.slots)) if slot not in results]
+        own = {slot for _, _, slots in self.wiring for slot in slots}
+        rest = [slot for slot in range(len(self.slots)) if slot not in own]
         computed = {slot: given[slot] if slot in given else self.value(slot, None) for slot in rest}
         for slot in self.end_slots:
             # A value of its own: one array may be given for two slots.
@@ -218,7 +225,8 @@ class Graph:
         replaced: list[tuple[Value, Value]] = []
         for node, (_, operands, slots) in zip(self.nodes, self.wiring, strict=True):
             values = [computed[o] for o in operands]
-            for slot, value in zip(slots, _applied(node, values, anew=self._anew), strict=True):
+            results = _applied(node, values, self.applies.get(node), anew=self._anew)
+            for slot, value in zip(slots, results, strict=True):
                 # What a call gives as it got it is another value, too: one of them may have been overwritten.
                 is_same = any(value is taken or value.ssa is taken.ssa for taken in values)
                 value = ops.identity(value) if is_same else value
@@ -240,13 +248,15 @@ class Graph:
         return found
 
 
-def _applied(node: Node, operands: Sequence[Value], *, anew: bool) -> tuple[Value, ...]:
-    """What a recorded call gives when it is made again, which has no effects, at the user's line of the first time."""
+def _applied(node: Node, operands: Sequence[Value], apply: Apply | None, *, anew: bool) -> tuple[Value, ...]:
+    """What a recorded call gives when it is made again, by `apply` if that is given, which has no effects, at the
+    user's line of the first time."""
     call = node.call
     point = insertion_point()
     assert point is not None
     last = point.block.last_op
-    results = call.apply(operands) if call.kept is None or anew else call.kept.apply(operands)
+    apply = apply or (call.apply if call.kept is None or anew else call.kept.apply)
+    results = apply(operands)
     first, here = location_of(node.place), user_location()
     op = point.block.first_op if last is None else last.next_op
     while op is not None:
@@ -268,50 +278,22 @@ class Program:
     """Which of what is differentiated with respect to has a gradient."""
 
 
-_PROGRAMS: BoundedCache[Program] = BoundedCache(1024)
+@dataclass(frozen=True)
+class Traced:
+    """A program before it is compiled."""
+
+    module: ModuleOp
+    reads: tuple[Slot, ...]
+    reached: tuple[bool, ...]
+
+    def compiled(self, device: str) -> Program:
+        """The program for a device."""
+        made = executable(self.module, device, "backward") if any(self.reached) else None
+        return Program(made, self.reads, self.reached)
 
 
-def program_for(graph: Graph, seeds: Sequence[Type]) -> Program:
-    """The program that gives the gradients with respect to `graph.ends`, for cotangents of the roots of such types."""
-    key = (graph.key, tuple(seeds), knobs.interpret, knobs.code_settings, generation())
-    if checks_gradients():
-        key = (*key, tuple([node.place for node in graph.nodes]))  # messages name these lines
-    program = _PROGRAMS.get(key)
-    if program is None:
-        with collection_paused(), autocast(enabled=False):
-            program = _PROGRAMS[key] = _compiled(graph, seeds)
-    return program
-
-
-def pull_back(graph: Graph, cotangents: Sequence[Array]) -> list[Array | None]:
-    """The gradients with respect to `graph.ends`, given cotangents of its roots; `None` where nothing depends."""
-    if insertion_point() is not None:
-        return _pull_back_in_trace(graph, cotangents)
-    program = program_for(graph, [(c.dtype, c.shape) for c in cotangents])
-    arrays = [graph.array(slot) for slot in program.reads]
-    found = iter(() if program.executable is None else program.executable.run([*arrays, *cotangents]))
-    return [next(found) if is_reached else None for is_reached in program.reached]
-
-
-def reads_of(graph: Graph, seeds: Sequence[Type]) -> Sequence[Slot]:
-    """The slots of the arrays that gradients are computed of."""
-    if insertion_point() is None:
-        return program_for(graph, seeds).reads
-    return [slot for slot, place in enumerate(graph.slots) if place.elements is not None]
-
-
-def _pull_back_in_trace(graph: Graph, cotangents: Sequence[Any]) -> list[Any]:
-    """The same where the calls were made in a trace, and belong to it."""
-    released = next((node for node in graph.nodes if node.is_released), None)
-    if released is not None:
-        raise graph.missing(graph.results_of(released)[0])
-    reads = reads_of(graph, ())
-    with autocast(enabled=False):
-        given = [graph.value(slot, to_value(graph.array(slot))) for slot in reads]
-        return graph.pulled_back(reads, [*given, *map(to_value, cotangents)])
-
-
-def _compiled(graph: Graph, seeds: Sequence[Type]) -> Program:
+def traced(graph: Graph, seeds: Sequence[Type]) -> Traced:
+    """The program for a graph, for cotangents of the roots of such types."""
     slots = [slot for slot, place in enumerate(graph.slots) if place.elements is not None]
     missing = [slot for slot, place in enumerate(graph.slots) if place.elements is None and graph.is_given(slot)]
     taken = [*slots, *missing]
@@ -322,8 +304,7 @@ def _compiled(graph: Graph, seeds: Sequence[Type]) -> Program:
         raise graph.missing(lost[0])
     drop_arguments(made.module, {*range(len(taken))}.difference(read))
     _note_needs(graph)
-    program = executable(made.module, graph.device, "backward") if any(reached) else None
-    return Program(program, tuple(reads), tuple(reached))
+    return Traced(made.module, tuple(reads), tuple(reached))
 
 
 def _note_needs(graph: Graph) -> None:
@@ -332,6 +313,13 @@ def _note_needs(graph: Graph) -> None:
         if node.signature not in node.call.needed and not node.is_released:
             with suppress(GradientError):  # of a result whose gradient nobody asks for: all arrays are kept
                 node.call.note_needed(node.signature, _needs(node))
+
+
+def noted_needs(graph: Graph, needed: Sequence[Any]) -> None:
+    """Note what is known of calls like those of `graph`, but for sizes."""
+    for node, known in zip(graph.nodes, needed, strict=True):
+        if known is not None:
+            node.call.note_needed(node.signature, known)
 
 
 def _needs(node: Node) -> tuple[Sequence[bool], Sequence[bool]]:
@@ -378,10 +366,11 @@ def array_type_of(type_: Any) -> Type:
 
 def trace_types(function: Callable[..., Any], types: Sequence[Type], **settings: Any) -> Trace:
     """`function` of values of these types, traced, with `settings` as `trace` has them."""
-    leaves = [np.empty(shape, dtype) for dtype, shape in types]
+    leaves = [np.empty((), dtype) for dtype, _ in types]
     _, structure = flatten((tuple(leaves), {}))
     names = [name.removeprefix("0.") for name in paths(structure)]
-    return trace(lambda args, _: function(*args), structure, leaves, list(map(array_type, leaves)), names, **settings)
+    tensors = [tensor_type(shape, element_type(dtype)) for dtype, shape in types]
+    return trace(lambda args, _: function(*args), structure, leaves, tensors, names, **settings)
 
 
 @cache

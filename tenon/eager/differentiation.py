@@ -12,12 +12,13 @@ import numpy as np
 
 from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import is_on_gpu
-from tenon.eager.backward import Graph, reads_of
+from tenon.eager.backward import Graph
 from tenon.eager.engine import Gradients, gradients_of
 from tenon.eager.known_tapes import backward_of_known, ends_of_known, pulled_back
 from tenon.eager.modes import enable_grad, no_grad
 from tenon.eager.recording import Stored, call_of, check_together, hooked, record
 from tenon.eager.tape import Operand, Saved, Source
+from tenon.eager.tape_programs import reads_of
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,12 @@ import numpy as np
 
 from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.dialects.support.bounded_cache import BoundedCache
-from tenon.eager.backward import Graph, Program, Slot, program_for, pull_back
+from tenon.eager.backward import Graph, Program, Slot
 from tenon.eager.engine import Gradients, gradients_of
 from tenon.eager.modes import no_grad
 from tenon.eager.recording import Stored, hooked
 from tenon.eager.tape import Array, Call, Leaf, Node, Saved, Source
+from tenon.eager.tape_programs import program_for, pull_back
 from tenon.runtime.arguments.orders import Order
 from tenon.runtime.arguments.tree import flatten
 from tenon.runtime.call.entry import NativeCalls
@@ -34,6 +35,8 @@ from tenon.runtime.executables import Executable
 from tenon.runtime.stages import Compiled
 
 _MOST = 1024
+_OFTEN = 16
+"""Times that tapes of the same sizes come, until they are worth a program of their own."""
 _LONG, _WASTED = 24, 96
 """Calls from which on a tape is long, and how many of them in programs for long tapes that were not used again yet."""
 
@@ -85,8 +88,11 @@ class _Known:
     """The calls with arrays that are worth to be let go."""
     calls: tuple[Call, ...]
     """The calls of the tape, whose addresses are part of the key."""
+    is_shared: bool
+    """Whether the program is for tapes of other sizes as well."""
     unused: int = 0
     """How many of them there are, if the tape is long and has not come again."""
+    uses: int = 0
 
 
 _Part = tuple[_Known, list[Node], list[Any]]
@@ -294,11 +300,14 @@ def _known(
     if not _is_new(key):
         known = _KNOWN[key]
         known.unused = 0
-        return known
+        known.uses += 1
+        if not known.is_shared or known.uses < _OFTEN:
+            return known
+        unused = 0
     if len(_KNOWN) >= _MOST:
         _KNOWN.clear()
-    known = _made(root, nodes, leaves, new, wanted)
-    known.unused = unused
+    known = _made(root, nodes, leaves, new, wanted, is_own=key in _KNOWN)
+    known.unused = 0 if known.is_shared else unused
     if not checks_gradients():  # what is checked names the lines of one tape
         _KNOWN[key] = known
     return known
@@ -321,11 +330,17 @@ def pulled_back(graph: Graph, cotangents: Sequence[Any]) -> list[Any]:
 
 
 def _made(
-    root: Source, nodes: list[Node], leaves: list[Any], new: Callable[[Array], Any], wanted: Set[Source] | None
+    root: Source,
+    nodes: list[Node],
+    leaves: list[Any],
+    new: Callable[[Array], Any],
+    wanted: Set[Source] | None,
+    *,
+    is_own: bool,
 ) -> _Known:
     dtype, shape = root.type
     graph = Graph([root], frozenset([leaf for leaf in leaves if type(leaf) is not Leaf]), wanted)
-    program = program_for(graph, [(dtype, shape)])
+    program = program_for(graph, [(dtype, shape)], is_own=is_own)
     orders = [graph.slots[slot].order for slot in program.reads]
     places = {leaf: place for place, leaf in enumerate(leaves)}
     reached = [end for end, is_reached in zip(graph.ends, program.reached, strict=True) if is_reached]
@@ -337,6 +352,7 @@ def _made(
         tuple([places[end] for end in reached if end in places]),
         tuple([place for place, node in enumerate(nodes) if node.has_large()]),
         tuple([node.call for node in nodes]),
+        program.executable is not None and bool(program.executable.interface.sizes),
     )
 
 

@@ -32,6 +32,7 @@ from tenon.eager.tape import (
     Memory,
     Node,
     Operand,
+    Parts,
     Saved,
     Source,
 )
@@ -161,12 +162,13 @@ class Stored:
 Stored._laid = vars(Stored)["_array"]
 
 
-def call_of(name: str, key: Hashable, apply: Apply, kept: Kept | None = None) -> Call:
+def call_of(name: str, key: Hashable, apply: Apply, kept: Kept | None = None, parts: Parts | None = None) -> Call:
     """The `Call` of such a key."""
     key = (key, generation())
     known = _CALLS.get(key)
     if known is None:
         known = _CALLS[key] = Call(name, key, apply, kept)
+        known.parts = parts
     return known
 
 
@@ -175,16 +177,22 @@ def op_call(cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, An
     low = lowered(cls, operands)
     groups = tuple([len(o) if isinstance(o, tuple) else o is None for o in operands])
 
-    def apply(values: Sequence[Any]) -> tuple[Any, ...]:
-        rest = iter(values)
-        args = [
-            tuple([next(rest) for _ in range(group)]) if type(group) is int else None if group else next(rest)
-            for group in groups
-        ]
-        result = cls.apply(*_adopted(cls, args if low is None else as_autocast(cls, args, low)), **settings)
-        return result if isinstance(result, tuple) else (result,)
+    def apply_with(settings: Sequence[tuple[str, Any]]) -> Apply:
+        def apply(values: Sequence[Any]) -> tuple[Any, ...]:
+            rest = iter(values)
+            args = [
+                tuple([next(rest) for _ in range(group)]) if type(group) is int else None if group else next(rest)
+                for group in groups
+            ]
+            result = cls.apply(*_adopted(cls, args if low is None else as_autocast(cls, args, low)), **dict(settings))
+            return result if isinstance(result, tuple) else (result,)
 
-    return call_of(cls.name, (cls, groups, cls.known_settings(settings).identity, low), apply)
+        return apply
+
+    given = tuple(settings.items())
+    kind = (cls, groups, low, generation())
+    key = (cls, groups, cls.known_settings(settings).identity, low)
+    return call_of(cls.name, key, apply_with(given), parts=Parts(kind, given, apply_with))
 
 
 def _adopted(cls: type[TensorOp], operands: Sequence[Any]) -> Sequence[Any]:

@@ -186,13 +186,22 @@ class Kept:
     """The results that are given, for the operands and what is read; their gradient needs no more than these."""
 
 
+@dataclass(frozen=True)
+class Parts:
+    """A call taken apart: what makes it again with other settings, which are tuples, slices and plain values."""
+
+    kind: Hashable
+    settings: Any
+    apply: Callable[[Any], Apply]
+
+
 class Call:
     """What was called, apart from its operands: `apply` gives the results (a tuple) for traced values.
 
     Calls of equal `key` on operands of equal types have the same gradient.
     """
 
-    __slots__ = ("apply", "kept", "key", "name", "needed", "pull_back")
+    __slots__ = ("apply", "kept", "key", "name", "needed", "parts", "pull_back")
 
     def __init__(
         self, name: str, key: Hashable, apply: Apply, kept: Kept | None = None, pull_back: PullBack | None = None
@@ -201,6 +210,7 @@ class Call:
         self.key = key
         self.apply = apply
         self.kept = kept
+        self.parts: Parts | None = None
         self.pull_back = pull_back
         """For what Python finds the gradients of: a program for them ends before it, and another one begins behind."""
         self.needed: dict[Hashable, tuple[Sequence[bool], Sequence[bool]]] = {}

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tenon.dialects.definition.registry import watch_generation
+from tenon.dialects.definition.registry import generation, watch_generation
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.support.plain_arrays import as_stored, on_host
 from tenon.eager.recording import Stored, call_of
-from tenon.eager.tape import Array, Call
+from tenon.eager.tape import Apply, Array, Call, Parts
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,15 @@ class View:
         if known is None:
             if len(_KNOWN) >= _MOST:
                 _KNOWN.clear()
-            steps = self._steps
-            known = _KNOWN[key] = call_of(steps[-1].name, ("view", key), lambda v: (_look(v[0], steps)[-1],))
+            makes = [make for make, _ in self.links]
+
+            def apply(given: Sequence[tuple[Any, ...]]) -> Apply:
+                steps = [make(*each) for make, each in zip(makes, given, strict=True)]
+                return lambda v: (_look(v[0], steps)[-1],)
+
+            given = tuple([each for _, each in self.links])
+            parts = Parts(("view", *makes, generation()), given, apply)
+            known = _KNOWN[key] = call_of(self._steps[-1].name, ("view", key), apply(given), parts=parts)
         return known
 
     def update_call(self) -> Call:

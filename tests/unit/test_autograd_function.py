@@ -16,7 +16,7 @@ import torch
 
 import tenon
 from tenon import nn, optim
-from tenon.eager import backward, engine, known_tapes
+from tenon.eager import engine, known_tapes, tape_programs
 
 GENERATOR = np.random.default_rng(0)
 X, W = (GENERATOR.standard_normal((3, 4)).astype(np.float32) for _ in range(2))
@@ -365,13 +365,13 @@ def test_steps_beside_functions_and_hooks_have_programs_in_common(
     theirs: Any = torch.tensor([0.3, 0.6, -0.2], requires_grad=True)
     made = functions(tenon), functions(torch)
     compiled: list[Any] = []
-    compile_graph = backward._compiled
+    compile_graph = tape_programs.traced
 
     def noted(graph: Any, seeds: Any) -> Any:
         compiled.append(graph)
         return compile_graph(graph, seeds)
 
-    monkeypatch.setattr(backward, "_compiled", noted)
+    monkeypatch.setattr(tape_programs, "traced", noted)
     known_tapes._KNOWN.clear()
     for steps in (6, 7, 9, 12):
         before = len(compiled)

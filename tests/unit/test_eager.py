@@ -388,3 +388,19 @@ def test_operands_in_another_order_of_many_sizes_have_one_program(traced: list[s
         x = np.random.default_rng(rows).standard_normal((1, rows, 70)).astype(np.float32)
         np.testing.assert_allclose(matmul(x, weight.T), x @ weight.T, rtol=1e-4, atol=1e-4)
     assert len(traced) == 2  # of the first sizes, and of all others
+
+
+@pytest.mark.usefixtures("new_calls")
+def test_what_is_asked_of_sizes_is_answered_for_those_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced: list[Any] = []
+    original = evaluate.trace
+    monkeypatch.setattr(evaluate, "trace", lambda *args, **kwargs: (traced.append(args), original(*args, **kwargs))[1])
+
+    def largest(n: int) -> Any:
+        return tenon.topk(np.arange(n, dtype=np.float32), 3)[0]
+
+    for n in (5, 7, 4, 9):
+        np.testing.assert_array_equal(largest(n), [n - 1, n - 2, n - 3])
+    assert len(traced) == 2  # for 5, and for all of at least 3
+    with pytest.raises(ValueError, match="3"):
+        largest(2)

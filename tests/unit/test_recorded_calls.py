@@ -15,7 +15,7 @@ import torch
 
 import tenon
 from tenon import nn
-from tenon.eager import backward
+from tenon.eager import backward, tape_programs
 from tenon.eager.tape import LARGE, Node
 from tenon.lowering.pipeline import run_passes
 from tenon.runtime.executables import executable
@@ -70,7 +70,7 @@ def programs_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(str(simple))
         return executable(module, device, name)
 
-    backward._PROGRAMS._values.clear()
+    tape_programs._PROGRAMS._values.clear()
     monkeypatch.setattr(backward, "executable", noted)
     return found
 

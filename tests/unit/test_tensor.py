@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import tenon
-from tenon.eager import backward as programs
+from tenon.eager import tape_programs as programs
 
 F32 = np.float32
 Program = Callable[..., Any]

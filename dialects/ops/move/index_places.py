@@ -11,7 +11,7 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.linalg_builders import CountedIndex, Reader, clamp
 from tenon.dialects.types.shapes import InferenceError, Shape, broadcast, normalize_axis, refine, show
 from tenon.dialects.types.size import Size
-from tenon.dialects.types.types import i32
+from tenon.dialects.types.types import i32, i64
 
 
 def counted_from_front(position: Value, size: int) -> Value:
@@ -33,6 +33,11 @@ def nearest_inside(indices: Value, size: int | tuple[int, ...]) -> Value:
 
     With a tuple of sizes there is one for each place of the last axis of `indices`.
     """
+    if isinstance(size, Size):
+        return ops.gather(ops.iota(shape=(size,)), indices, axis=0)  # which reads there
+    if isinstance(size, tuple) and any(isinstance(one, Size) for one in size):
+        parts = [ops.cast(nearest_inside(indices[..., i], one), dtype=i64) for i, one in enumerate(size)]
+        return ops.stack(parts, axis=-1)
     limits = np.iinfo(indices.dtype)
     sizes = np.asarray(size, np.int64)
     low = np.maximum(-sizes, int(limits.min)).astype(indices.dtype)

@@ -14,6 +14,7 @@ from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.registry import value_method
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.support.plain_arrays import plain_array
+from tenon.dialects.types.shapes import InferenceError, broadcast
 from tenon.dialects.types.size import Size, UndecidedSizeError
 from tenon.dialects.types.types import i64, is_integer
 
@@ -168,7 +169,7 @@ class _Selection:
         size = self.x.shape[axis]
         if isinstance(size, Size) and isinstance(entry, slice):
             start, limit, stride = _of_size(entry, size)
-            self.shape.append(size if limit is size else len(range(start, limit, stride)))
+            self.shape.append((limit - start + stride - 1) // stride)
         elif isinstance(entry, slice):
             selected = range(size)[_plain(entry)]
             start, limit, stride = selected.start, selected.stop, selected.step
@@ -223,8 +224,8 @@ class _Selection:
 def _common_shape(arrays: Sequence[Any]) -> tuple[int, ...]:
     shapes = [np.shape(array) if not isinstance(array, Value) else array.shape for array in arrays]
     try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
+        return broadcast([("", shape) for shape in shapes]) or ()
+    except InferenceError:
         listed = ", ".join(map(str, shapes))
         raise IndexError(f"arrays of shapes {listed} index together, and do not broadcast") from None
 
@@ -299,12 +300,31 @@ def _of_size(key: slice, size: Any) -> tuple[Any, Any, int]:
     plain = _plain(key)
     if plain == slice(None) or plain == slice(0, None, 1):
         return 0, size, 1
-    if plain.stop is None or min(plain.start or 0, plain.stop) < 0 or (plain.step or 1) < 1:
-        raise UndecidedSizeError(f"how much the slice {key.start}:{key.stop}:{key.step} takes of the size {size}")
-    return plain.start or 0, max(plain.stop, plain.start or 0), plain.step or 1
+    step = 1 if plain.step is None else plain.step
+    is_counted = type(plain.stop) is int and plain.stop >= 0 and (plain.start is None or type(plain.start) is int)
+    try:
+        if step < 1:
+            raise UndecidedSizeError
+        if is_counted and (plain.start or 0) >= 0:
+            return plain.start or 0, max(plain.stop, plain.start or 0), step
+        start = 0 if plain.start is None else _bound(plain.start, size)
+        limit = size if plain.stop is None else _bound(plain.stop, size)
+        return start, limit if start <= limit else start, step
+    except UndecidedSizeError:
+        what = f"the slice {key.start}:{key.stop}:{key.step} takes of the size {size}"
+        raise UndecidedSizeError(f"how much {what}") from None
+
+
+def _bound(place: Any, size: Any) -> Any:
+    """A bound of a slice, counted from the front, between 0 and `size`."""
+    place = place + size if place < 0 else place
+    return 0 if place < 0 else size if size <= place else place
 
 
 def _plain(key: slice) -> slice:
-    """A slice whose bounds are Python integers."""
-    parts = (None if part is None else exact_integer(part) for part in (key.start, key.stop, key.step))
+    """A slice whose bounds are Python integers, or sizes."""
+    parts = [
+        part if part is None or isinstance(part, Size) else exact_integer(part)
+        for part in (key.start, key.stop, key.step)
+    ]
     return slice(*parts)
