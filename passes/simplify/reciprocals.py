@@ -38,7 +38,7 @@ from tenon.dialects.ops.elementwise.arithmetic import (
 from tenon.dialects.ops.elementwise.elementary import ExpOp, SqrtOp
 from tenon.dialects.ops.move.shape import BroadcastToOp, ReshapeOp
 from tenon.dialects.ops.reduce.reduction import MaxOp, SumOp
-from tenon.dialects.types.size import estimate
+from tenon.dialects.types.size import Size, estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of, tensor_type
 from tenon.dialects.upstream.walking import ops_of
 from tenon.passes.iteration import axes_of
@@ -138,7 +138,7 @@ def _limits(value: SSAValue) -> np.finfo[np.floating[Any]]:
 
 def _terms(op: SumOp) -> float:
     sizes = shape_of(op.operands[0].type) or (-1,)
-    return 2.0**63 if min(sizes, default=0) < 0 else float(prod(sizes))
+    return 2.0**63 if any(isinstance(size, Size) or size < 0 for size in sizes) else float(prod(sizes))
 
 
 def _largest(value: SSAValue) -> MaxOp | None:
