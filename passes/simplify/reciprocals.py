@@ -84,7 +84,8 @@ def _has_normal_reciprocals(value: SSAValue) -> bool:
         return False
     largest = 1 / (2 * float(_limits(value).tiny))
     low, high = bounds(value)
-    return 1 / largest <= low <= high <= largest
+    # A number that is known is divided by exactly, and at the price of products, elsewhere.
+    return 1 / largest <= low < high <= largest
 
 
 def _reciprocal(y: SSAValue) -> SSAValue:
