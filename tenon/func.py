@@ -9,11 +9,10 @@ import tenon
 from tenon import batching, transform
 from tenon.dialects.support.suggestion import attribute_hints, did_you_mean
 from tenon.eager.modes import MODE, is_traced
-from tenon.eager.parameters import as_arrays, has_tensor
+from tenon.eager.parameters import LEARNED, as_arrays, has_tensor
 from tenon.jacobians import hessian, jacfwd, jacrev
 from tenon.nn.module import Module
 from tenon.nn.regularization import RandomModule
-from tenon.nn.tree import LEARNED
 from tenon.runtime.arguments.mapped import mapped
 from tenon.transform import grad, jvp, vjp
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, Self
 from weakref import WeakValueDictionary, ref
 
@@ -220,8 +221,38 @@ def holds(value: Any, test: Callable[[Any], bool]) -> bool:
     return False
 
 
+class _Learned:
+    """The modules of which all parameters are known to be tensors, as long as no module or array is new."""
+
+    def __init__(self) -> None:
+        self.changes = 0
+        # By identity: a user's class may have no hash.
+        self._known: dict[int, tuple[ref[Any], int]] = {}
+
+    def is_known(self, module: Any) -> bool:
+        """Whether there is nothing to do for a module."""
+        known = self._known.get(id(module))
+        return known is not None and known[1] == self.changes and known[0]() is module
+
+    def learn(self, module: Any) -> None:
+        """Have the parameters of a module, and of all below it, be tensors that are learned."""
+        module.make_learned()
+        self.note(module)
+
+    def note(self, module: Any) -> None:
+        """Have a module, and all below it, be as they are when they are called."""
+        self._known |= {id(m): (ref(m, partial(self._forget, id(m))), self.changes) for m in module.modules()}
+
+    def _forget(self, number: int, _: object) -> None:
+        self._known.pop(number, None)
+
+
+LEARNED = _Learned()
+
+
 __all__ = [
     "CALLS",
+    "LEARNED",
     "Offered",
     "adopt",
     "as_arrays",

@@ -141,7 +141,7 @@ class Sequential(_List):
 
 
 def _module(owner: Module, item: Any) -> Any:
-    if not isinstance(item, Module):
+    if item is not None and not isinstance(item, Module):
         raise TypeError(f"{type(owner).__name__}: a {type(item).__name__} is no module")
     return item
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from tenon.dialects.definition.both_faces import BothFaces, is_device
-from tenon.dialects.definition.value import Value
 from tenon.dialects.support.device import default_gpu, device_named
 from tenon.dialects.support.plain_arrays import copied as copied_array
 from tenon.dialects.support.plain_arrays import is_stored
@@ -18,12 +17,21 @@ from tenon.dialects.support.suggestion import UnknownAttributeError, check_keywo
 from tenon.dialects.support.user_traceback import hide_own_frames
 from tenon.dialects.types.types import element_type, is_float, numpy_dtype
 from tenon.eager.modes import MODE, TRACING, is_traced, no_grad
-from tenon.eager.parameters import CALLS, Offered, as_arrays, fitting, has_tensor
+from tenon.eager.parameters import CALLS, LEARNED, Offered, as_arrays, fitting, has_tensor
 from tenon.eager.recording import is_learned
 from tenon.eager.tensor import Tensor
 from tenon.nn.hooks import Hook, ModuleHandle, call_with_hooks
 from tenon.nn.traced import watch_buffers, watch_if_foreign
-from tenon.nn.tree import LEARNED, Array, ModuleTree, is_dynamic, may_be_learned, note_array, note_made
+from tenon.nn.tree import (
+    Array,
+    ModuleTree,
+    check_is_learned,
+    is_dynamic,
+    is_held,
+    may_be_learned,
+    note_array,
+    note_made,
+)
 from tenon.runtime.arguments.tree import register_node
 from tenon.runtime.cuda.arrays import brought
 from tenon.runtime.tracing.watch import watch
@@ -67,7 +75,7 @@ class Module(ModuleTree):
         else:
             known = vars(self).get(name)
             if isinstance(known, Tensor) and known.requires_grad and type(known) is not Offered:
-                _check_is_learned(self, name, value)
+                check_is_learned(self, name, value)
             if (
                 type(known) is Offered
                 and isinstance(value, Tensor)
@@ -76,6 +84,9 @@ class Module(ModuleTree):
                 value = value._exported()  # other elements for the module of arrays that this is so far
             if may_be_learned(value):
                 LEARNED.changes += 1
+            is_open = name in self.held_names or not is_dynamic(known)
+            if is_open and is_dynamic(value) and is_held(value, self) != (name in self.held_names):
+                self.held_names = tuple(sorted({*self.held_names} ^ {name}))
         if type(value) is np.ndarray:
             if (device := default_gpu()) is not None:
                 value = brought(value, device)
@@ -178,7 +189,8 @@ class Module(ModuleTree):
         for slot in [slot for slot in self.slots() if isinstance(slot.value, Tensor) or is_stored(slot.value)]:
             value = slot.value
             if isinstance(value, Tensor):
-                value.convert_(device=device)
+                if value.is_leaf:  # what was computed stays where it was
+                    value.convert_(device=device)
                 continue
             if id(value) not in made:
                 made[id(value)] = brought(value, device)
@@ -201,7 +213,8 @@ class Module(ModuleTree):
             if not is_float(element_type(value.dtype)):
                 continue
             if isinstance(value, Tensor):
-                value.convert_(dtype)
+                if value.is_leaf:
+                    value.convert_(dtype)
             else:
                 slot.assign(made.setdefault(id(value), copied_array(value, dtype)))
         return self
@@ -327,7 +340,7 @@ class Module(ModuleTree):
             [
                 f"{name}={value!r}" if isinstance(value, int | float | str) else f"{name}: {tuple(value.shape)}"
                 for name, value in vars(self).items()
-                if name not in ("training", *self.buffer_names)
+                if name not in ("training", *self.buffer_names, *self.held_names)
                 and (isinstance(value, int | float | str) or (hasattr(value, "shape") and hasattr(value, "dtype")))
             ]
         )
@@ -348,17 +361,6 @@ def text_of(kind: str, said: str, below: Sequence[str]) -> str:
 def _take_back(journal: Iterable[tuple[Module, str, Any]]) -> None:
     for module, name, value in reversed([*journal]):
         vars(module)[name] = value
-
-
-def _check_is_learned(module: Module, name: str, value: Any) -> None:
-    """Raise `TypeError` where what is assigned to a parameter that is learned would not be."""
-    is_known = value is None or isinstance(value, Value | Module) or not is_dynamic(value)
-    if is_known or (isinstance(value, Tensor) and value.requires_grad):
-        return
-    raise TypeError(
-        f"{name} of a {type(module).__name__} is a parameter that is learned, and a {type(value).__name__} would not "
-        f"be; write module.{name}.data = ... for other elements, or module.{name} = nn.Parameter(...) for another one"
-    )
 
 
 def _as_array(value: Array) -> Array:

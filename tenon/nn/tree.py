@@ -19,7 +19,7 @@ from tenon.dialects.support.plain_arrays import is_stored
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import is_traced
 from tenon.eager.parameters import CALLS, Offered, adopt, as_arrays, buffer_of, found_in, holds, parameter_of
-from tenon.eager.tensor import Tensor
+from tenon.eager.tensor import Parameter, Tensor
 from tenon.runtime.arguments.tree import like_sequence
 
 Array = Any
@@ -57,7 +57,8 @@ class Slot:
 def _rank(module: ModuleTree, item: tuple[str, Any]) -> int:
     """Where what is in an attribute comes: the module's own parameters, its buffers, and what modules in it have."""
     name, value = item
-    return 1 if name in module.buffer_names else 2 * holds(value, lambda item: isinstance(item, ModuleTree))
+    is_state = name in module.buffer_names or name in module.held_names
+    return 1 if is_state else 2 * holds(value, lambda item: isinstance(item, ModuleTree))
 
 
 def _slots(
@@ -67,7 +68,8 @@ def _slots(
     if isinstance(value, ModuleTree):
         for own, attribute in sorted(vars(value).items(), key=partial(_rank, value)):  # which is stable
             inner = f"{path}.{own}" if path else own
-            yield from _slots(attribute, inner, own in value.buffer_names, partial(setattr, value, own), value, own)
+            is_state = own in value.buffer_names or own in value.held_names
+            yield from _slots(attribute, inner, is_state, partial(setattr, value, own), value, own)
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from _slots(item, f"{path}.{key}", is_buffer, partial(value.__setitem__, key), module, name)
@@ -81,7 +83,8 @@ def _slots(
         for position, item in enumerate(value):
             yield from _slots(item, f"{path}.{position}", is_buffer, partial(replace, position), module, name)
     elif is_dynamic(value) or (is_buffer and value is not None):
-        is_saved, is_optional = name not in module.transient_names, name in module.OPTIONAL_STATE
+        is_saved = name not in module.transient_names and name not in module.held_names
+        is_optional = name in module.OPTIONAL_STATE
         yield Slot(path, is_buffer, value, assign, is_saved, is_optional)
 
 
@@ -169,6 +172,9 @@ class ModuleTree:
     buffer_names: tuple[str, ...] = ()
     transient_names: tuple[str, ...] = ()
     """The buffers that are not saved with the module."""
+    held_names: tuple[str, ...] = ()
+    """The attributes with tensors that are no parameters, as in PyTorch: what is no `Parameter` is neither learned nor
+    saved. (Arrays are: functions of trees have no other parameters.)"""
     OPTIONAL_STATE: ClassVar[tuple[str, ...]] = ()
     """Buffers that a checkpoint may lack: what the module has of them stays."""
     _modules = property(_Children)
@@ -354,40 +360,35 @@ class ModuleTree:
         return found_in(self, "buffer", path, self.named_buffers(remove_duplicate=False))
 
 
-class _Learned:
-    """The modules of which all parameters are known to be tensors, as long as no module or array is new."""
-
-    def __init__(self) -> None:
-        self.changes = 0
-        # By identity: a user's class may have no hash.
-        self._known: dict[int, tuple[ref[ModuleTree], int]] = {}
-
-    def is_known(self, module: ModuleTree) -> bool:
-        """Whether there is nothing to do for a module."""
-        known = self._known.get(id(module))
-        return known is not None and known[1] == self.changes and known[0]() is module
-
-    def learn(self, module: Any) -> None:
-        """Have the parameters of a module, and of all below it, be tensors that are learned."""
-        module.make_learned()
-        self.note(module)
-
-    def note(self, module: Any) -> None:
-        """Have a module, and all below it, be as they are when they are called."""
-        self._known |= {id(m): (ref(m, partial(self._forget, id(m))), self.changes) for m in module.modules()}
-
-    def _forget(self, number: int, _: object) -> None:
-        self._known.pop(number, None)
-
-
-LEARNED = _Learned()
-
-
 def may_be_learned(value: Any) -> bool:
     """Whether a value has what a module that is called on a tensor makes learned tensors of."""
     return holds(
         value, lambda item: type(item) is Offered or (not isinstance(item, Tensor | Value) and is_dynamic(item))
     )
+
+
+def check_is_learned(module: ModuleTree, name: str, value: Any) -> None:
+    """Raise `TypeError` where what is assigned to a parameter that is learned would not be."""
+    is_known = value is None or isinstance(value, Value | ModuleTree) or not is_dynamic(value)
+    if is_known or (isinstance(value, Tensor) and value.requires_grad):
+        return
+    raise TypeError(
+        f"{name} of a {type(module).__name__} is a parameter that is learned, and a {type(value).__name__} would not "
+        f"be; write module.{name}.data = ... for other elements, or module.{name} = nn.Parameter(...) for another one"
+    )
+
+
+def is_held(value: Any, module: ModuleTree) -> bool:
+    """Whether what an attribute of a module gets is no parameter: constants, and what was computed, are tensors that
+    are none, or values of the function that is traced (if it has not made the module itself)."""
+
+    def is_no_parameter(item: Any) -> bool:
+        if isinstance(item, Value):
+            return id(module) not in _MADE
+        is_plain = isinstance(item, Tensor) and not isinstance(item, Parameter)
+        return is_plain and not (item.requires_grad and item.is_leaf)
+
+    return not holds(value, lambda item: is_dynamic(item) and not is_no_parameter(item))
 
 
 def _modules_in(path: str, value: Any) -> Iterator[tuple[str, ModuleTree]]:

@@ -31,6 +31,16 @@ def network() -> Any:
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
+def test_places_in_lists_that_have_no_module() -> None:
+    layers = nn.ModuleList([nn.Linear(3, 4), None])
+    assert layers[1] is None
+    assert len(layers) == 2
+    assert [*layers.state_dict()] == ["0.weight", "0.bias"]
+    assert nn.ModuleDict({"down": None})["down"] is None
+    with pytest.raises(TypeError, match="a int is no module"):
+        nn.ModuleList([1])
+
+
 def test_parts_by_path() -> None:
     net = nn.Sequential(network(), nn.BatchNorm1d(2))
     assert [name for name, _ in net.named_modules()] == ["", "0", "0.0", "0.1", "0.2", "1"]

@@ -403,3 +403,41 @@ def test_a_module_whose_parameters_were_listed_is_called_natively(monkeypatch: p
     result = run(layers, x)
     assert isinstance(result, tenon.Tensor)
     assert result.requires_grad
+
+
+class Leaving(nn.Module):
+    """A module with tensors that are no parameters: constants, and what a call leaves behind."""
+
+    def __init__(self) -> None:
+        self.places = tenon.tensor([1.0, 2.0, 3.0])
+        self.masks = [tenon.tensor([1.0, 0.0, 1.0])]
+        self.weight = nn.Parameter(np.ones(3, np.float32))
+        self.hidden: Any = None
+
+    def forward(self, x: Any) -> Any:
+        self.hidden = x * self.weight
+        self.penalty = (self.weight * self.weight).sum()
+        return self.hidden * self.masks[0] + self.places
+
+
+def test_tensors_that_are_no_parameters() -> None:
+    module, x = Leaving(), tenon.tensor([[1.0, 2.0, 3.0]])
+    optimizer = optim.SGD(module.parameters(), lr=0.5)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (module(x).sum() + module.penalty).backward()  # what is left behind has its gradient
+        optimizer.step()
+    # With x and the mask the slope is x * mask + 2 w: 1 - 0.5 * (3, 2, 5), and then from there.
+    np.testing.assert_allclose(module.weight.tolist(), [-0.5, 0.0, -1.5])
+    assert module.places.tolist() == [1.0, 2.0, 3.0]
+    assert [name for name, _ in module.named_parameters()] == [*module.state_dict()] == ["weight"]
+    assert module.half().weight.dtype == np.float16  # though a tensor that was computed is not converted
+    module.places = nn.Parameter(np.zeros(3, np.float32))  # which is one from now on
+    assert sorted(name for name, _ in module.named_parameters()) == ["places", "weight"]
+
+
+def test_values_that_a_traced_call_leaves_are_no_parameters() -> None:
+    result, module = tenon.jit(lambda module, x: (module(x), module))(Leaving(), np.ones((1, 3), np.float32))
+    assert result.tolist() == [[2.0, 2.0, 4.0]]
+    assert [name for name, _ in module.named_parameters()] == ["weight"]
+    assert module.hidden.tolist() == [[1.0, 1.0, 1.0]]
