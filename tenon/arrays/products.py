@@ -84,22 +84,10 @@ def matrix_power(x: Any, n: int, /) -> Any:
 def vector_norm(x: Any, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: float = 2) -> Any:
     """The norms of order `ord` of the vectors along `axis`: all elements as one vector without it.
 
-    Of the orders inf and -inf it is the largest and the smallest magnitude, of 0 how many elements are not 0.
+    Of the orders inf and -inf it is the largest and the smallest magnitude, of 0 how many elements are not 0. Where a
+    norm is 0 its gradient is 0.
     """
-    values = shaped(x)
-    magnitude = ops.abs(values)
-    if ord == float("inf"):
-        return ops.max(magnitude, axis=axis, keepdims=keepdims, start=0)
-    if ord == float("-inf"):
-        return ops.min(magnitude, axis=axis, keepdims=keepdims)
-    if ord == 0:
-        return ops.cast(ops.count_nonzero(values, axis=axis, keepdims=keepdims), dtype=values.dtype)
-    if ord == 1:
-        return ops.sum(magnitude, axis=axis, keepdims=keepdims)
-    if ord == 2:
-        return ops.norm(values, axis=axis, keepdims=keepdims)
-    total = ops.sum(ops.power(magnitude, float(ord)), axis=axis, keepdims=keepdims)
-    return ops.power(total, 1.0 / ord)
+    return ops.norm(shaped(x), p=float(ord), axis=axis, keepdims=keepdims)
 
 
 @also_called(keepdim="keepdims")

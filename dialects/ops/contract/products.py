@@ -214,8 +214,9 @@ def scaled_dot_product_attention(
     are multiplied by `scale` (1/√e unless given): (..., l, v), as Vaswani et al. (2017) define it.
 
     `attn_mask` (..., l, s) says by truth values what counts, or is added to the products; `is_causal` has what follows
-    not count. With `enable_gqa`, several heads of `query` share one of `key` and `value`. There is no dropout here:
-    raises `ValueError` where `dropout_p` is not 0, and where there are both masks.
+    not count. Where nothing counts for a query its row is 0, as in PyTorch, and nothing has a gradient from it. With
+    `enable_gqa`, several heads of `query` share one of `key` and `value`. There is no dropout here: raises `ValueError`
+    where `dropout_p` is not 0, and where there are both masks.
 
     >>> tenon.scaled_dot_product_attention(np.ones((1, 2, 4)), np.ones((1, 3, 4)), np.ones((1, 3, 2))).shape
     """
@@ -233,10 +234,18 @@ def scaled_dot_product_attention(
     scores = ops.multiply(ops.matmul(query, ops.swapaxes(key, -1, -2)), factor)
     if is_causal:
         attn_mask = np.tri(query.shape[-2], key.shape[-2], dtype=bool)
-    if attn_mask is not None:
-        mask = shaped(attn_mask)
-        scores = ops.select(mask, scores, -math.inf) if mask.dtype == bool else ops.add(scores, mask)
-    return ops.matmul(ops.softmax(scores, axis=-1), value)
+    if attn_mask is None:
+        return ops.matmul(ops.softmax(scores, axis=-1), value)
+    mask = shaped(attn_mask)
+    is_truth = mask.dtype == bool
+    scores = ops.select(mask, scores, -math.inf) if is_truth else ops.add(scores, mask)
+    counts = mask if is_truth else ops.not_equal(mask, -math.inf)
+    if isinstance(counts, np.ndarray) and counts.any(axis=-1).all():
+        return ops.matmul(ops.softmax(scores, axis=-1), value)
+    # Where nothing counts, weights are those of equal scores, so that there is no NaN for gradients to meet.
+    counts = ops.any(counts, axis=-1, keepdims=True)
+    weights = ops.softmax(ops.select(counts, scores, 0.0), axis=-1)
+    return ops.select(counts, ops.matmul(weights, value), 0.0)
 
 
 @tensor_function
