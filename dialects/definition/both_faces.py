@@ -234,6 +234,24 @@ class BothFaces:
             parts.append(self[(*[slice(None)] * axis, slice(start, end))])  # pyright: ignore[reportIndexIssue, reportUnknownArgumentType]
         return tuple(parts)
 
+    def repeat(self, *args: Any, **settings: Any) -> Any:
+        """`x.repeat(2, 1, 1)`, as in PyTorch, is `tenon.tile(x, (2, 1, 1))`; `x.repeat(repeats, axis)`, as in NumPy, is
+        `tenon.repeat`. Raises `TypeError` for a call that says two things: `x.repeat(2)` of a vector, `x.repeat(2, 1)`
+        of a matrix."""
+        if settings or not args or hasattr(args[0], "dtype"):
+            return self._op("repeat")(self, *args, **settings)
+        counts = sizes_of(args)
+        is_of_whole = len(counts) >= self.ndim and all(hasattr(n, "__index__") and n > 0 for n in counts)
+        is_of_each = len(counts) == prod(self.shape) if counts is not args else len(args) == 1
+        if len(args) == 2 and hasattr(args[1], "__index__"):
+            is_of_each = -self.ndim <= args[1] < self.ndim
+        if is_of_whole and is_of_each and any(count != 1 for count in counts):
+            raise TypeError(
+                f"repeat: {', '.join(map(str, args))} for a shape of {tuple(self.shape)} is {tuple(counts)} times the "
+                "whole in PyTorch, and in NumPy each element that often: write x.tile(...) or x.repeat_interleave(...)"
+            )
+        return self._op("tile")(self, counts) if is_of_whole else self._op("repeat")(self, *args)
+
     # --- at indices -------------------------------------------------------------------------------
 
     def select(self: Any, *args: Any, **settings: Any) -> Any:

@@ -768,9 +768,7 @@ class Methods:
         """What remains of `x` after division by `y`, with the sign of `y`, as Python's `%`. Integers modulo 0 give 0."""
     def renorm(self, p: _b.float, axis: _b.int = ..., maxnorm: _b.float = ..., *, dim: _Any = ...) -> _Any:
         """`x`, of which each part along `axis` whose norm of order `p` is larger than `maxnorm` is made as small as that."""
-    def repeat(self, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ...) -> _Self:
-        """`x` with each element repeated `repeats` times along `axis`; without `axis`, of all elements in row-major order."""
-    def repeat_interleave(self, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ...) -> _Self:
+    def repeat_interleave(self, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ..., output_size: _Any = ...) -> _Self:
         """`x` with each element repeated `repeats` times along `axis`; without `axis`, of all elements in row-major order."""
     def reshape_as(self, other: _Any) -> _Any:
         """`x` in the shape of `other`."""
@@ -1010,6 +1008,8 @@ class ValueMethods(Methods):
         """`x` with its axes in the order `axes`, integers or one tuple of them, which may be named `dims`."""
     def ravel(self) -> _Any:
         """`x` with all axes made one."""
+    def repeat(self, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ..., output_size: _Any = ...) -> _Self:
+        """`x` with each element repeated `repeats` times along `axis`; without `axis`, of all elements in row-major order."""
     def reshape(self, shape: _b.int | _Sequence[_b.int], *, copy: _Any = ...) -> _Self:
         """The elements of `x` in row-major order in a new `shape`, of which one size may be -1 and is then computed."""
     def scatter_add(self, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., dims: _Any = ..., index: _Any = ..., src: _Any = ...) -> _Self:
@@ -1266,8 +1266,7 @@ class TensorMethods(Methods):
     def relu_(self) -> _Self: ...
     def relu6_(self) -> _Self: ...
     def remainder_(self, y: _Any = ..., *, other: _Any = ...) -> _Self: ...
-    def repeat_(self, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ...) -> _Self: ...
-    def repeat_interleave_(self, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ...) -> _Self: ...
+    def repeat_interleave_(self, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ..., output_size: _Any = ...) -> _Self: ...
     def right_shift_(self, y: _Any = ..., *, other: _Any = ...) -> _Self: ...
     def rms_norm_(self, weight: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, dim: _Any = ..., dims: _Any = ...) -> _Self: ...
     def roi_align_(self, rois: _Any, batch_indices: _Any, output_size: _b.int | _Sequence[_b.int], sampling_ratio: _b.int | _Sequence[_b.int] = ..., spatial_scale: _b.float = ..., aligned: _b.bool = ..., mode: _Literal['avg', 'max'] = ...) -> _Self: ...

@@ -1,8 +1,7 @@
 """`TensorOp`, the class that every op derives from, and the decorator that derives the rest.
 
 An op class declares operands, settings and results and gives its family's hooks; `@tensor_op` makes it an xDSL
-operation with a readable text form, a verifier and a function, and puts it into the registry. Nothing else needs to be
-edited.
+operation with a readable text form, a verifier and a function, and puts it into the registry. Nothing else is edited.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from xdsl.traits import Pure
 
 from tenon.dialects.definition.assembly import parse_op, print_op
 from tenon.dialects.definition.autocast import as_autocast, autocast_element
-from tenon.dialects.definition.keywords import Meaning, other_names
+from tenon.dialects.definition.keywords import Meaning, MeantOtherwise, other_names
 from tenon.dialects.definition.memo import KnownResults
 from tenon.dialects.definition.operands import lifted, operand_elements, shaped
 from tenon.dialects.definition.operation import DeclaredOp
@@ -387,12 +386,14 @@ def _function(cls: type[TensorOp]) -> Callable[..., Any]:
         try:
             return cls.apply(*args, **kwargs)
         except Exception as error:
-            hide_own_frames(error)
-            raise
+            if not isinstance(error, MeantOtherwise):
+                hide_own_frames(error)
+                raise
+            meant = error.call
+        return meant()
 
     function.__name__ = function.__qualname__ = cls.name.rpartition(".")[2]
-    # where it is found, by pickle too
-    function.__module__ = "tenon"
+    function.__module__ = "tenon"  # where it is found, by pickle too
     function.__doc__ = cls.__doc__
     function.__signature__ = cls.PARAMETERS  # pyright: ignore[reportFunctionMemberAccess]
     function.op = cls  # pyright: ignore[reportFunctionMemberAccess]

@@ -25,7 +25,6 @@ INSTEAD: dict[str, str] = {
     "values": "max, min, sort and median along a dimension give values alone, as NumPy's; argmax, argmin and argsort "
     "say where they are",
     "indices": "write argmax, argmin or argsort, which say where values are",
-    "utils": "data sets and loaders are in tenon.data",
     "amp": "write tenon.autocast, and tenon.optim.GradScaler",
     "backends": "there is one implementation of each op",
     "distributed": "there is one device",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import tenon
 from tenon.dialects.support.suggestion import INSTEAD
@@ -125,3 +126,69 @@ def test_copies_of_arrays_traced_values_and_tensors() -> None:
     np.testing.assert_array_equal(
         tenon.jit(lambda x: x.copy().at[0].set(1.0) + x)(X), np.where([[1], [0]], 1 + X, 2 * X)
     )
+
+
+@pytest.mark.parametrize(
+    ("repeats", "axis"), [([1, 0, 2], 0), (np.array([2]), 1), (tuple(range(12)), None), (tenon.tensor([0, 2, 1]), 0)]
+)
+def test_each_place_is_repeated_as_often_as_is_said(repeats: Any, axis: int | None) -> None:
+    x = np.arange(12.0).reshape(3, 4)
+    expected = np.repeat(x, np.asarray(repeats), axis)
+    np.testing.assert_array_equal(tenon.repeat(x, repeats, axis=axis), expected)
+    np.testing.assert_array_equal(tenon.jit(lambda x: x.repeat(repeats, axis=axis))(x), expected)
+    gradient = tenon.grad(lambda x: (tenon.repeat(x, repeats, axis) * expected).sum())(x)
+    np.testing.assert_allclose(
+        gradient,
+        x
+        * np.broadcast_to(np.asarray(repeats), 12 if axis is None else x.shape[axis]).reshape(
+            (3, 4) if axis is None else (-1, 1) if axis == 0 else (1, -1)
+        ),
+    )
+
+
+def test_computed_repeats() -> None:
+    repeat = tenon.jit(lambda x, n: tenon.repeat(x, n, output_size=5))
+    np.testing.assert_array_equal(repeat(np.arange(3), np.array([2, 0, 3])), [0, 0, 2, 2, 2])
+    np.testing.assert_array_equal(repeat(np.arange(3), np.array([4, 4, 4])), [0, 0, 0, 0, 1])  # the rest is left out
+    np.testing.assert_array_equal(repeat(np.arange(3), np.array([1, 0, 1])), [0, 2, 2, 2, 2])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (([1, 2], 0), r"repeats have shape \(2,\) where \(3,\) is needed"),
+        (([1, -2, 3], 0), "where integers of at least 0 are needed"),
+        (([1.5, 2, 3], 0), "where integers of at least 0 are needed"),
+        (([1, 2, 3], 0, 7), "repeats make 6 elements, and output_size is 7"),
+        ((2, 0, 7), "repeats make 6 elements, and output_size is 7"),
+    ],
+)
+def test_repeats_that_do_not_fit(arguments: Any, said: str) -> None:
+    repeats, axis, *size = arguments
+    with pytest.raises(tenon.InferenceError, match=said):
+        tenon.repeat(np.ones((3, 4)), repeats, axis, **({"output_size": size[0]} if size else {}))
+
+
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_the_method_repeats_elements_or_the_whole(is_traced: bool) -> None:
+    def repeated(x: Any, *args: Any, **settings: Any) -> Any:
+        if is_traced:
+            return tenon.jit(lambda x: x.repeat(*args, **settings))(x)
+        return tenon.tensor(x).repeat(*args, **settings).numpy()
+
+    vector, matrix, stack = (np.arange(12.0).reshape(shape) for shape in ((12,), (3, 4), (1, 3, 4)))
+    for x, counts in ((matrix, (2, 3)), (stack, (2, 1, 1)), (vector, (2, 1)), (matrix, ((2, 1),))):
+        expected = torch.from_numpy(x).repeat(*counts).numpy()
+        np.testing.assert_array_equal(repeated(x, *counts), expected)
+    for x, args, axis in ((stack, (2, 1), 1), (matrix, (2,), None), (vector, (2, 0), 0), (vector, ([2] * 12, 0), 0)):
+        np.testing.assert_array_equal(repeated(x, *args), np.repeat(x, args[0], axis))
+    np.testing.assert_array_equal(repeated(matrix, 2, axis=1), np.repeat(matrix, 2, 1))
+    for x, args in ((vector, (2,)), (matrix, (2, 1))):
+        with pytest.raises(TypeError, match=r"write x\.tile\(\.\.\.\) or x\.repeat_interleave"):
+            repeated(x, *args)
+
+
+def test_norms_of_zeros_have_slopes_of_zero() -> None:
+    for order in (0.5, 1, 1.5, 2, 3, np.inf):
+        slope = tenon.grad(lambda x: tenon.linalg.vector_norm(x, ord=order))(np.zeros(3))  # noqa: B023
+        np.testing.assert_array_equal(slope, 0)

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar
 
+import numpy as np
 from xdsl.irdl import operand_def, result_def
 
-from tenon.dialects.definition.keywords import Meaning
+from tenon.dialects.definition.keywords import Meaning, MeantOtherwise, also_called
+from tenon.dialects.definition.operands import axis_or_all, known_elements, shaped
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
@@ -66,14 +68,50 @@ class TileOp(KeepsElement, CompositeOp):
         return ops.reshape(ops.broadcast_to(ops.reshape(x, shape=tuple(alone)), shape=tuple(apart)), shape=whole)
 
 
+def _of_that_size(operands: list[Any], settings: dict[str, Any], value: Any) -> None:
+    """`output_size`: how many elements there are along the axis, which one number of repeats tells, too."""
+    x, axis = axis_or_all("repeat", shaped(operands[0]), settings.get("axis"))
+    _check_total(x.shape[axis] * settings["repeats"], value)
+
+
+def _check_total(total: int, output_size: int | None) -> None:
+    if output_size not in (None, total):
+        raise InferenceError(f"repeat: repeats make {total} elements, and output_size is {output_size}")
+
+
+@also_called(input="x", dim="axis")
+def _repeat_each(x: Any, repeats: Any, axis: int | None = None, *, output_size: int | None = None) -> Any:
+    """`repeat` with a number for each place along the axis."""
+    x, axis = axis_or_all("repeat", shaped(x, "repeat: x"), axis)
+    counts, size = shaped(repeats, "repeat: repeats"), x.shape[axis]
+    if counts.shape not in ((size,), (1,)):
+        raise InferenceError(f"repeat: repeats have shape {show(counts.shape)} where {show((size,))} is needed")
+    known = known_elements(counts)
+    if known is None:
+        if output_size is None:
+            raise TypeError("repeat: repeats are traced, so output_size has to say what their sum is")
+        ends = ops.cumsum(ops.broadcast_to(ops.cast(counts, dtype="i64"), shape=(size,)))
+        places = ops.searchsorted(ends, np.arange(output_size), side="right")
+        return ops.gather(x, ops.minimum(places, size - 1), axis=axis)
+    if known.dtype.kind not in "iu" or (known < 0).any():
+        raise InferenceError(f"repeat: repeats are {known} where integers of at least 0 are needed")
+    places = np.repeat(np.arange(size), known)
+    _check_total(len(places), output_size)
+    return ops.gather(x, places, axis=axis)
+
+
 @tensor_op
 class RepeatOp(CompositeOp):
     """`x` with each element repeated `repeats` times along `axis`; without `axis`, of all elements in row-major order.
+
+    A vector `repeats` has a number for each place along the axis. Where it is computed in a traced function,
+    `output_size` has to say what its sum is: what is too much is left out, and the last element fills what lacks.
 
     PyTorch calls this `repeat_interleave`, and `tile` repeat.
 
     >>> tenon.repeat(np.array([[1, 2], [3, 4]]), 2)
     >>> tenon.repeat(np.array([[1, 2], [3, 4]]), 2, axis=1)
+    >>> tenon.repeat(np.array([[1, 2], [3, 4]]), np.array([2, 1]), axis=0)
     """
 
     name = "tenon.repeat"
@@ -82,6 +120,15 @@ class RepeatOp(CompositeOp):
     axis = setting(int, default=None)
     result = result_def(STORED_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("repeat_interleave",)
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"output_size": _of_that_size}
+
+    @classmethod
+    def bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        repeats = kwargs.get("repeats", args[1] if len(args) > 1 else 0)
+        if isinstance(repeats, list | tuple) or getattr(repeats, "ndim", 0):
+            message = f"{cls.name}: repeats are several numbers; write tenon.repeat(x, repeats, axis)"
+            raise MeantOtherwise(message, lambda: _repeat_each(*args, **kwargs))
+        return super().bind(args, kwargs)
 
     @staticmethod
     def check(**settings: Any) -> None:
