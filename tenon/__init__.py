@@ -27,6 +27,7 @@ when first used. Its rooms, each of which imports only those above it in this li
 `nn`            modules
 `optim`         optimizers and schedules of the learning rate
 `func`          functions of modules' parameters, by PyTorch's names
+`utils`         batches and checkpoints, by PyTorch's names
 `quantization`  numbers as integer steps of a scale
 `traces`        imperative functions as programs, and programs as files
 `onnx`          ONNX models as functions
@@ -63,6 +64,7 @@ _WHERE: dict[str, str] = {
         (
             *("bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randn", "randn_like", "randperm"),
             *("clone", "device", "from_numpy", "is_tensor", "numel", "get_default_device", "set_default_device"),
+            "Size",
         ),
         "tenon.drawing",
     ),
@@ -178,7 +180,7 @@ _RENAMED = {
 }
 _MODULES = (
     *("autograd", "cuda", "data", "debug", "func", "linalg", "nn", "onnx", "optim", "quantization", "saving"),
-    "testing",
+    *("testing", "utils"),
 )
 _CREATING = ("arange", "empty", "eye", "full", "geomspace", "linspace", "logspace", "ones", "zeros")
 _OWN_IMPORTS = ("Any", "annotations", "builtins", "gc", "import_module")

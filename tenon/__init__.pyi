@@ -25,6 +25,7 @@ from tenon.dialects.definition.traits import NoGradient as NoGradient
 from tenon.eager.tensor import Parameter as Parameter
 from tenon.dialects.types.types import STORED_TENSOR as STORED_TENSOR
 from tenon.runtime.arguments.arguments import ShapeDtype as ShapeDtype
+from tenon.drawing import Size as Size
 from tenon.runtime.arguments.interface import SizeMismatchError as SizeMismatchError
 from tenon.eager.tensor import Tensor as Tensor
 from tenon.runtime.stages import Traced as Traced
@@ -193,6 +194,8 @@ import tenon.saving as _saving
 saving = _saving
 import tenon.testing as _testing
 testing = _testing
+import tenon.utils as _utils
+utils = _utils
 
 __version__: _b.str
 bool = _bool_
@@ -1085,9 +1088,9 @@ def remainder(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> 
     """What remains of `x` after division by `y`, with the sign of `y`, as Python's `%`. Integers modulo 0 give 0."""
 def renorm(x: _Any, p: _b.float, axis: _b.int = ..., maxnorm: _b.float = ..., *, dim: _Any = ...) -> _Any:
     """`x`, of which each part along `axis` whose norm of order `p` is larger than `maxnorm` is made as small as that."""
-def repeat(x: _Any, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
+def repeat(x: _Any, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ..., output_size: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with each element repeated `repeats` times along `axis`; without `axis`, of all elements in row-major order."""
-def repeat_interleave(x: _Any, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ..., out: _Any = ...) -> _Any:
+def repeat_interleave(x: _Any, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., dims: _Any = ..., output_size: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with each element repeated `repeats` times along `axis`; without `axis`, of all elements in row-major order."""
 def reshape(x: _Any, shape: _b.int | _Sequence[_b.int], *, copy: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` in row-major order in a new `shape`, of which one size may be -1 and is then computed."""

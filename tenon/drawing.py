@@ -169,7 +169,7 @@ def _like(x: Any, dtype: object, generator: Seed) -> dict[str, Any]:
 
 def _numbers(given: Any) -> np.ndarray[Any, Any]:
     """What a distribution is told, on the host."""
-    return np.asarray(given.cpu() if isinstance(given, Tensor) else on_host(given))
+    return np.asarray(given.detach().cpu() if isinstance(given, Tensor) else on_host(given))
 
 
 def _device_of(*given: Any) -> str | None:
@@ -248,6 +248,10 @@ def multinomial(weights: Any, num_samples: int, replacement: bool = False, *, ge
         dtype="i64",
         device=_device_of(weights),
     )
+
+
+Size = tuple
+"""What `shape` of a tensor is, by PyTorch's name."""
 
 
 def device(name: Any = "cpu", index: int | None = None) -> Device:

@@ -19,6 +19,7 @@ from tenon.dialects.definition.both_faces import ABSENT, absent
 from tenon.dialects.definition.registry import find_function, function_names
 from tenon.dialects.definition.value import Value
 from tenon.eager.tensor import Tensor
+from tenon.utils.checkpoint import checkpoint_sequential
 
 TF = torch.nn.functional
 GENERATOR = np.random.default_rng(0)
@@ -324,6 +325,14 @@ FUNCTIONAL: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda f, q, m: f.scaled_dot_product_attention(q, q, q, attn_mask=m),
         (floats(2, 3, 5, 4), np.tri(5, dtype=bool)),
     ),
+    "attention where nothing counts": (
+        lambda f, q, m: f.scaled_dot_product_attention(q, q, q, attn_mask=m),
+        (floats(2, 3, 5, 4), np.tri(5, k=-1, dtype=bool)),
+    ),
+    "attention where nothing is added but -inf": (
+        lambda f, q, m: f.scaled_dot_product_attention(q, q, q, attn_mask=m),
+        (floats(2, 3, 5, 4), np.where(np.tri(5, k=-2, dtype=bool), 0, -np.inf).astype(np.float32)),
+    ),
     "cross_entropy": (lambda f, x, y: f.cross_entropy(x, y, label_smoothing=0.1), (CLASSES, LABELS)),
     "cross_entropy by names": (lambda f, x, y: f.cross_entropy(input=x, target=y, reduction="sum"), (CLASSES, LABELS)),
     "cross_entropy of images": (
@@ -363,6 +372,14 @@ def test_functional_is_that_of_torch(name: str) -> None:
     close(traced(lambda *values: program(F, *values), given), expected)
 
 
+def test_queries_for_which_nothing_counts_have_no_gradients() -> None:
+    q, mask = floats(2, 3, 5, 4), np.tri(5, k=-1, dtype=bool)
+    x, theirs = tenon.tensor(q, requires_grad=True), torch.tensor(q, requires_grad=True)
+    (F.scaled_dot_product_attention(x, x, x, attn_mask=tenon.tensor(mask)) * x.detach()).sum().backward()
+    (TF.scaled_dot_product_attention(theirs, theirs, theirs, torch.tensor(mask)) * theirs.detach()).sum().backward()
+    close(x.grad, theirs.grad)
+
+
 def test_functions_that_draw_or_change() -> None:
     nn.manual_seed(0)
     x = tenon.tensor(np.ones((1000, 4, 2), np.float32), requires_grad=True)
@@ -394,6 +411,13 @@ def test_einsum_of_a_list() -> None:
     tenon.einsum("ij,jk->", (x, y)).backward()
     np.testing.assert_array_equal(x.grad, np.full((2, 3), 4.0))
     assert tenon.einsum("ij->j", [[1.0, 2.0], [3.0, 4.0]]).tolist() == [4.0, 6.0]  # one matrix
+
+
+def test_distributions_of_what_is_learned() -> None:
+    share = tenon.tensor([0.0, 1.0], requires_grad=True)
+    assert tenon.bernoulli(share * 1).tolist() == [0.0, 1.0]
+    assert tenon.multinomial(share * 1, 1).tolist() == [1]
+    assert not tenon.normal(share * 1, 0.0).requires_grad
 
 
 def test_random_tensors() -> None:
@@ -588,6 +612,17 @@ def test_recurrent_layers_of_packed_sequences(kind: str) -> None:
             (made.sin().sum() + sum((part * part).sum() for part in ended)).backward()
             found.append([made, lengths, *ended, *[row.grad for row in given], model.weight_hh_l0_reverse.grad])
         close(found[1], found[0])
+
+
+def test_torch_utils() -> None:
+    x = tenon.tensor(X, requires_grad=True)
+    layers = nn.Sequential(*[nn.Tanh() for _ in range(5)])
+    for segments in (1, 2, 5):
+        close(checkpoint_sequential(layers, segments, x, use_reentrant=False), layers(x))
+    with pytest.raises(ValueError, match="segments is 6 where 1 to 5 are needed"):
+        checkpoint_sequential(layers, 6, x)
+    assert tenon.utils.data.DataLoader is tenon.data.DataLoader
+    assert isinstance(x.shape, tenon.Size)
 
 
 def test_data_sets() -> None:
