@@ -56,11 +56,16 @@ class Tensor(Familiar):
 
     __slots__ = ()
 
-    def __init__(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> None:
+    def __init__(self, *data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> None:
         """A copy of `data`: a number, an array of any library, or nested lists; floats are f32 unless `dtype` says
-        otherwise. It is where `data` is, unless `device` says otherwise; what is on none is on the default device."""
-        array = _copied(data, dtype)
-        device = device or (None if isinstance(data, Stored) or is_on_gpu(array) else default_gpu())
+        otherwise. It is where `data` is, unless `device` says otherwise; what is on none is on the default device.
+        Integers are sizes, as in PyTorch: `Tensor(2, 3)` and `Tensor(2)` are zeros of these shapes."""
+        if all(type(size) is int for size in data):
+            data = (np.zeros(data, np.float32),)
+        elif len(data) > 1:
+            raise TypeError(f"Tensor: {data!r:.60} are several arguments, and no sizes; write them in a list")
+        array = _copied(*data, dtype)
+        device = device or (None if isinstance(data[0], Stored) or is_on_gpu(array) else default_gpu())
         if device is not None and TRACING.session is not None:
             TRACING.session.check_device(device)
         elif device is not None:
@@ -302,11 +307,16 @@ class Parameter(Tensor):
 
     __slots__ = ()
 
-    def __init__(self, data: Any, *, dtype: Any = None, requires_grad: bool = True) -> None:
-        super().__init__(data, dtype=dtype, requires_grad=requires_grad)
+    def __init__(self, data: Any, requires_grad: bool = True, *, dtype: Any = None) -> None:
+        super().__init__(_numbers(data), dtype=dtype, requires_grad=requires_grad)
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+def _numbers(data: Any) -> Any:
+    """`data`, of which an integer is a number and no size."""
+    return np.asarray(data) if type(data) is int else data
 
 
 def _copied(data: Any, dtype: Any) -> Array:
@@ -339,7 +349,7 @@ def tensor(data: Any, dtype: Any = None, *, device: Any = None, requires_grad: b
     `"cuda"`, `"cuda:1"`), by default where `data` is. Raises `TypeError` for what is none of these and for a dtype that
     is not stored.
     """
-    return Tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
+    return Tensor(_numbers(data), dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def as_tensor(array: Any, dtype: Any = None, device: Any = None) -> Tensor:

@@ -675,3 +675,14 @@ def test_quantized_layers_keep_hooks_and_take_single_images() -> None:
     handle.remove()
     model(image)
     assert len(seen) == 3
+
+
+def test_tensors_of_sizes_and_of_numbers() -> None:
+    assert tenon.Tensor(2, 3).shape == (2, 3)
+    assert tenon.Tensor(4).shape == (4,)
+    assert tenon.Tensor(2, dtype="f64").dtype == np.float64
+    assert tenon.Tensor([4]).tolist() == [4]
+    assert tenon.tensor(4).tolist() == nn.Parameter(np.float32(4)).item() == 4
+    assert not nn.Parameter(tenon.Tensor(2, 3), False).requires_grad
+    with pytest.raises(TypeError, match="are several arguments, and no sizes"):
+        tenon.Tensor([1.0], [2.0])
