@@ -60,12 +60,12 @@ class Tensor(Familiar):
         """A copy of `data`: a number, an array of any library, or nested lists; floats are f32 unless `dtype` says
         otherwise. It is where `data` is, unless `device` says otherwise; what is on none is on the default device.
         Integers are sizes, as in PyTorch: `Tensor(2, 3)` and `Tensor(2)` are zeros of these shapes."""
-        if all(type(size) is int for size in data):
-            data = (np.zeros(data, np.float32),)
-        elif len(data) > 1:
+        is_sizes = all(type(size) is int for size in data)
+        if not is_sizes and len(data) > 1:
             raise TypeError(f"Tensor: {data!r:.60} are several arguments, and no sizes; write them in a list")
-        array = _copied(*data, dtype)
-        device = device or (None if isinstance(data[0], Stored) or is_on_gpu(array) else default_gpu())
+        given: Any = np.zeros(data, np.float32) if is_sizes else next(iter(data))
+        array = _copied(given, dtype)
+        device = device or (None if isinstance(given, Stored) or is_on_gpu(array) else default_gpu())
         if device is not None and TRACING.session is not None:
             TRACING.session.check_device(device)
         elif device is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 import tenon
+from tenon.eager.tensor import Parameter, Tensor
 from tenon.nn.module import Array, Module, text_of
 
 
@@ -172,8 +173,16 @@ class ModuleList(_List):
         return _module(self, item)
 
 
+def _parameter(item: Any) -> Any:
+    """What a list or a dict of parameters holds of what it is given: of a tensor, a parameter."""
+    return Parameter(item) if isinstance(item, Tensor) and not isinstance(item, Parameter) else item
+
+
 class ParameterList(_List):
-    """Arrays in order, called by their numbers."""
+    """Arrays in order, called by their numbers; of a tensor, a parameter with its elements."""
+
+    def _checked(self, item: Any) -> Any:
+        return _parameter(item)
 
     def __init__(self, values: Iterable[Any] = ()) -> None:
         super().__init__()
@@ -241,7 +250,10 @@ class ModuleDict(_Dict):
 
 
 class ParameterDict(_Dict):
-    """Arrays by name, in order."""
+    """Arrays by name, in order; of a tensor, a parameter with its elements."""
+
+    def _checked(self, item: Any) -> Any:
+        return _parameter(item)
 
 
 class Identity(Module):

@@ -223,7 +223,8 @@ class ModuleTree:
         self._check_name("parameter", name)
         if value is not None and not is_dynamic(value):
             raise TypeError(f"parameter {name!r} of a {type(self).__name__} is a {type(value).__name__}, and no array")
-        setattr(self, name, value)
+        is_plain = isinstance(value, Tensor) and not isinstance(value, Parameter)
+        setattr(self, name, Parameter(value) if is_plain else value)
 
     def register_module(self, name: str, module: ModuleTree | None) -> None:
         """Make a module, or `None`, an attribute; the same as to assign it, but for names that are no Python names."""

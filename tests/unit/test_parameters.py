@@ -422,7 +422,7 @@ class Leaving(nn.Module):
 
 def test_tensors_that_are_no_parameters() -> None:
     module, x = Leaving(), tenon.tensor([[1.0, 2.0, 3.0]])
-    optimizer = optim.SGD(module.parameters(), lr=0.5)
+    optimizer = optim.SGD(lr=0.5).over(module)
     for _ in range(2):
         optimizer.zero_grad()
         (module(x).sum() + module.penalty).backward()  # what is left behind has its gradient
@@ -433,7 +433,10 @@ def test_tensors_that_are_no_parameters() -> None:
     assert [name for name, _ in module.named_parameters()] == [*module.state_dict()] == ["weight"]
     assert module.half().weight.dtype == np.float16  # though a tensor that was computed is not converted
     module.places = nn.Parameter(np.zeros(3, np.float32))  # which is one from now on
-    assert sorted(name for name, _ in module.named_parameters()) == ["places", "weight"]
+    module.register_parameter("shift", tenon.tensor([1.0]))
+    for holder in (nn.ParameterList([tenon.tensor([1.0])]), nn.ParameterDict({"0": tenon.tensor([1.0])})):
+        assert [*holder.state_dict()] == [name for name, _ in holder.named_parameters()] == ["0"]
+    assert sorted(name for name, _ in module.named_parameters()) == ["places", "shift", "weight"]
 
 
 def test_values_that_a_traced_call_leaves_are_no_parameters() -> None:

@@ -8,9 +8,8 @@ from typing import Any
 import tenon
 from tenon.eager.modes import no_grad
 from tenon.eager.parameters import as_arrays
-from tenon.eager.tensor import Parameter, Tensor
 from tenon.nn.utils.parametrizations import as_matrix, axis_of, first_vectors, norm_except, power_method
-from tenon.nn.utils.parametrize import Computed, compute, computed_of, store
+from tenon.nn.utils.parametrize import Computed, compute, computed_of, in_place_of, store
 
 
 @dataclass(frozen=True)
@@ -47,12 +46,6 @@ class _SpectralNorm(Computed):
         return weight / tenon.sum(u * tenon.matmul(matrix, v))
 
 
-def _parameter(value: Any, like: Any) -> Any:
-    """A new parameter of these elements, where another one is one."""
-    plain = value.detach() if isinstance(value, Tensor) else value
-    return Parameter(plain, requires_grad=like.requires_grad) if isinstance(like, Tensor) else plain
-
-
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     """Have the parameter `name` be g v / |v| of parameters `name`_g and `name`_v; `parametrizations.weight_norm` has
     other names for these."""
@@ -60,7 +53,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     compute(module, _WeightNorm(name, dim))
     with no_grad():
         magnitude = norm_except(weight, dim)
-    module.register_parameter(f"{name}_g", _parameter(magnitude, weight))
+    module.register_parameter(f"{name}_g", in_place_of(magnitude, weight))
     module.register_parameter(f"{name}_v", weight)
     return module
 
@@ -86,7 +79,7 @@ def _removed(module: Any, name: str, kind: type[_WeightNorm | _SpectralNorm]) ->
     with no_grad():
         value = as_arrays(getattr(module, name))
     like = as_arrays(getattr(module, f"{name}{kind.PARTS[0]}"))
-    store(module, known[0], _parameter(value, like), kind.PARTS)
+    store(module, known[0], in_place_of(value, like), kind.PARTS)
     return module
 
 

@@ -34,7 +34,7 @@ class ParametrizationList(ModuleList):
         self.count = 1 if self.is_one else len(given)
         originals = [given] if self.is_one else given
         for name, original in zip(self.original_names, originals, strict=True):
-            self.register_parameter(name, _like(original, value))
+            self.register_parameter(name, in_place_of(original, value))
 
     @property
     def original_names(self) -> list[str]:
@@ -67,7 +67,7 @@ class ParametrizationList(ModuleList):
         return value
 
 
-def _like(made: Any, value: Any) -> Any:
+def in_place_of(made: Any, value: Any) -> Any:
     """A new array in the place of `value`: a parameter, where that is one."""
     if not isinstance(value, Tensor):
         return made.detach().numpy() if isinstance(made, Tensor) else made
@@ -213,7 +213,7 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
     del module.parametrizations[tensor_name]
     if not len(module.parametrizations):
         del module.parametrizations
-    store(module, OfParametrizations(tensor_name), _like(value, original))
+    store(module, OfParametrizations(tensor_name), in_place_of(value, original))
     return module
 
 
