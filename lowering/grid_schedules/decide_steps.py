@@ -31,7 +31,11 @@ from tenon.lowering.grid_schedules.contractions import decide_library, faster_li
 from tenon.lowering.grid_schedules.elementwise import decide_elementwise
 from tenon.lowering.grid_schedules.matrix_instructions import tiles_of_matrix_instructions
 from tenon.lowering.grid_schedules.product_tiles import Tiled, first_of
-from tenon.lowering.grid_schedules.rows import decide_rows, decide_rows_and_columns
+from tenon.lowering.grid_schedules.rows import (
+    decide_rows,
+    decide_rows_and_columns,
+    decide_shared_rows,
+)
 from tenon.lowering.grid_schedules.transposes import decide_transpose
 from tenon.lowering.grid_schedules.warpgroup_instructions import tiles_of_warpgroups
 from tenon.lowering.grid_schedules.whole_reductions import decide_whole_reductions, decide_windows
@@ -66,6 +70,7 @@ DECIDERS: dict[str, Decider] = {
     "chained products": decide_chained_products,
     **{name: first_of(tiles) for name, tiles in TILED.items()},
     "windows": decide_windows,
+    "rows in shared memory": decide_shared_rows,
     "rows": decide_rows,
     "rows and columns": decide_rows_and_columns,
     "columns": decide_columns,

@@ -3,19 +3,23 @@
 A row gets as many threads as leave a few vectors to each: lanes of a warp, of which several rows may share one, then
 warps of a block. What a thread loads of its row it keeps in registers, so that all statements together read memory
 once. Rows that are too long for that are gone through in pieces, once for each statement; what lies between statements
-is computed again then, not stored."""
+is computed again then, not stored. What several of them read of such a row a block keeps in shared memory, or as much
+of it as there is room for; the rest was read so short a time before that the cache has it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.grid_schedules.elementwise import pack_all, vector_width
-from tenon.lowering.kernels.statement import LoopKind
-from tenon.lowering.steps.bind import BindLoop
+from tenon.lowering.kernels.statement import LoopKind, element_type
+from tenon.lowering.steps.bind import BindLoop, Resident
 from tenon.lowering.steps.inline import Inline
-from tenon.lowering.steps.nest import Nest, Space
+from tenon.lowering.steps.nest import Nest, NestAccess, NestStatement, Space
+from tenon.lowering.steps.pack import ASYNC, SHARED, Pack
 from tenon.lowering.steps.pieces import PiecesStep
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
@@ -27,12 +31,29 @@ VECTORS = 4
 """Of a row, to each thread: enough loads under way, and few enough exchanges between threads for each."""
 MOST_THREADS = 512
 """Of a row."""
+LARGEST = 8
+"""Bytes of an element."""
 WARPS = 4
 """Of a block whose rows take a warp or less."""
 
 
 def decide_rows(nest: Nest) -> Sequence[Step] | str:
     """Steps for a kernel that reduces along an axis whose elements are neighbours."""
+    rows = _rows_of(nest)
+    return rows if isinstance(rows, str) else rows.steps()
+
+
+def decide_shared_rows(nest: Nest) -> Sequence[Step] | str:
+    """The same, of which several statements read rows that registers do not hold: shared memory has them, or their
+    beginnings."""
+    rows = _rows_of(nest)
+    if isinstance(rows, str):
+        return rows
+    held = [] if rows.is_kept else rows.held()
+    return rows.steps(held) if held else "no row is read again that registers do not hold"
+
+
+def _rows_of(nest: Nest) -> _Rows | str:
     axes = reduced_axes(nest)
     if isinstance(axes, str):
         return axes
@@ -40,12 +61,17 @@ def decide_rows(nest: Nest) -> Sequence[Step] | str:
     if row is None:
         return "what is reduced are not neighbours"
     rows = [axis for axis in nest.extents if axis not in axes]
-    return _Rows(nest, rows, [axis for axis in axes if axis != row], row).steps()
+    return _Rows(nest, rows, [axis for axis in axes if axis != row], row)
 
 
 def decide_rows_and_columns(nest: Nest) -> Sequence[Step] | str:
     """Steps for a kernel that reduces rows, and adds up columns of a group of them: a block has groups, whose rows it
     goes through one after the other, and keeps sums of columns, as it does rows, in registers."""
+    rows = _rows_and_columns_of(nest)
+    return rows if isinstance(rows, str) else [*rows.steps(), PiecesStep(*rows.inside)]
+
+
+def _rows_and_columns_of(nest: Nest) -> _Rows | str:
     sums = [s.reduced for s in nest.statements if s.reduced]
     kept = [axis for axis in nest.extents if not any(axis in axes for axes in sums)]
     if len(kept) != 1 or any(len(axes) != 1 for axes in sums) or len({*sums}) != 2:
@@ -55,7 +81,7 @@ def decide_rows_and_columns(nest: Nest) -> Sequence[Step] | str:
     if innermost(nest, [row]) != row:
         return "what is reduced first are no neighbours"
     rows = _Rows(nest, kept, [], row, [inside])
-    return [*rows.steps(), PiecesStep(inside)] if rows.is_kept else "registers do not hold a row"
+    return rows if rows.is_kept else "registers do not hold a row"
 
 
 def held_threads(nest: Nest) -> int | None:
@@ -119,7 +145,8 @@ class _Rows:
         registers = self.nest.machine.registers // MOST_THREADS
         return self.pieces * self.width <= registers // 4 and not self.between
 
-    def steps(self) -> list[Step]:
+    def steps(self, copies: Sequence[Step] = ()) -> list[Step]:
+        """All steps; with those, rows are copied to shared memory before registers have them."""
         nest, row, width = self.nest, self.row, self.width
         threads, pieces, kept = self.threads, self.pieces, self.is_kept
         order = [*self.rows, *self.inside, *self.between, row]
@@ -133,7 +160,46 @@ class _Rows:
         steps += self.bind_threads(threads)
         if not kept:
             steps += inlined(self.nest, self.row)
-        return [*steps, *pack_all(nest)]
+        return [*steps, *copies, *pack_all(nest)]
+
+    def held(self) -> list[Step]:
+        """Steps that keep in shared memory what several statements read of a row."""
+        nest, loop, threads = self.nest, f"{self.row}o", self.threads
+        steps: list[Step] = []
+        if self.between or threads <= nest.machine.warp or self.pieces <= VECTORS:
+            return steps
+        piece = VECTORS * threads * self.width  # elements
+        used = len(nest.statements) * threads // nest.machine.warp * LARGEST  # by sums of warps
+        for name in self.read_again():
+            size = element_bytes(element_type(nest.buffers[name]))
+            whole, first = -(-self.pieces // VECTORS), (nest.machine.largest_shared - used) // (piece * size)
+            if first >= whole:
+                steps.append(Pack(name, SHARED, copy=ASYNC))
+            elif first:
+                steps.append(Pack(name, SHARED, copy=ASYNC, part=loop, first=first))
+            used += min(first, whole) * piece * size
+        # the assembler does not know how few blocks there is room for
+        return [*steps, Resident(max(nest.machine.resident(threads, 0, used), 1))] if steps else []
+
+    def read_again(self) -> list[str]:
+        """The inputs of rows that more than one statement goes through, in order."""
+        nest, readers = self.nest, Counter[str]()
+        for statement in nest.statements:
+            inside = (nest.space(output.buffer) is Space.REGISTERS for output in statement.outputs)
+            if statement.reduced or not all(inside):  # what only others read is computed where they are
+                readers.update({nest.name_of(access.buffer) for access in self.inputs(statement)})
+        return [name for name in nest.buffers if readers[name] > 1]
+
+    def inputs(self, statement: NestStatement) -> Iterator[NestAccess]:
+        """The arguments that a statement reads along rows, itself or by way of what is computed for it."""
+        for access in statement.inputs:
+            if not access.access.is_used or self.row not in access.axes:
+                continue
+            writers = self.nest.writers(access.buffer)
+            if not writers and any(axis in access.axes for axis in self.rows):
+                yield access
+            for writer in writers:
+                yield from self.inputs(self.nest.statements[writer])
 
     @property
     def vectors(self) -> int:

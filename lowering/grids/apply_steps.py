@@ -110,7 +110,7 @@ def write_nest(function: func.FuncOp, nest: Nest) -> None:
         op.erase()
     for name, count in (("grid", nest.blocks), ("block", nest.count(*THREADS) + nest.copiers)):
         function.attributes[name] = DenseArrayBase.from_list(i64, (count, 1, 1))
-    if nest.resident > 1:
+    if nest.resident:
         function.attributes["resident"] = IntegerAttr(nest.resident, i64)
     if not wide:
         function.attributes[INDEX_BITS] = IntegerAttr(32, i64)

@@ -42,6 +42,11 @@ class BodyCode:
         self.lanes: dict[Operation, Registers] = {}
         """What reads at computed places have for all lanes of a vector, where that was one access."""
 
+    @property
+    def whole_tiles(self) -> set[tuple[object, ...]]:
+        """The places of tiles that have all that a block needs."""
+        return {place for place, tile in self.tiles.items() if not tile.part}
+
     def _producer(self, access: NestAccess) -> NestStatement:
         return self.nest.statements[self.nest.writers(access.buffer)[0]]
 
@@ -87,7 +92,7 @@ class BodyCode:
         if array is not None:
             return self.code.load(array.memref, self.code.register(array))
         tile = self.tiles.get(access.place)
-        if tile is not None:
+        if tile is not None and not tile.part:
             return self.code.load(tile.memref, tile.place())
         return self.code.load(access.access.buffer, self.code.place(access))
 
@@ -99,7 +104,7 @@ class BodyCode:
             if access.access.is_used and self.nest.space(access.buffer) is Space.INLINE:
                 if self._needs_guard(self._producer(access)):
                     return True
-            elif access.access.is_used and access.place not in self.held and access.place not in self.tiles:
+            elif access.access.is_used and access.place not in self.held and access.place not in self.whole_tiles:
                 return True
         return not statement.reduced and any(self._goes_on(statement, n) for n in range(len(statement.outputs)))
 

@@ -32,8 +32,13 @@ def copy_in(code: ThreadCode, access: NestAccess) -> Registers:
     loop = vector_of(code.nest, access)
     loops = [known for known in code.nest.loops_of(access.axes) if known.name not in code.positions]
     array = code.registers(element_type(access.access.buffer), loops, loop)
-    _CopyIn(code, access, array).emit()
+    copy_to(code, access, array)
     return array
+
+
+def copy_to(code: ThreadCode, access: NestAccess, array: Registers) -> None:
+    """Have registers hold what the thread needs of an argument; zeros beyond extents."""
+    _CopyIn(code, access, array).emit()
 
 
 def copy_out(code: ThreadCode, access: NestAccess, array: Registers, condition: SSAValue | None) -> None:

@@ -359,7 +359,7 @@ class StatementCode(BodyCode):
     ) -> None:
         """One iteration of a reduction, which changes nothing beyond extents."""
         guarded = self._needs_guard(statement)
-        filled = {place for place in self.held if place in self.copied} | self.tiles.keys()
+        filled = {place for place in self.held if place in self.copied} | self.whole_tiles
         # What is beyond extents of other axes is computed in vain, and never stored.
         beyond = [axis for axis in statement.reduced if not vanishes(statement, axis, filled)]
         inside = self.code.inside(statement.axes if guarded else beyond)

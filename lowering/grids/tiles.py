@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from xdsl.dialects import arith, vector
@@ -17,6 +18,7 @@ from xdsl.ir import SSAValue
 from tenon.dialects.upstream.nvgpu import DeviceAsyncCopyOp
 from tenon.dialects.upstream.warpgroup import REPEAT, SPAN
 from tenon.lowering.buffers.memref_facts import element_bytes
+from tenon.lowering.grids.copies import copy_to
 from tenon.lowering.grids.thread_code import REGISTERS, SHARED, Registers, ThreadCode
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.loop_ir.builder import INDEX, Position, Steps, vector_type
@@ -47,6 +49,7 @@ class SharedTile:
         self.layout = tile_order(access, tile)
         self.at, self.pad, self.swizzle, self.panel = tile.at, tile.pad, tile.swizzle, tile.panel
         self.asynchronous, self.in_boxes = tile.asynchronous, tile.boxes
+        self.part, self.first = tile.part, tile.first
         self.threads = code.nest.count(*THREADS)
         self.width = copy_width(code.nest, access, tile)
         groups = [known for known in code.nest.contractions if known.by_warpgroup]
@@ -226,8 +229,9 @@ class SharedTile:
         """Where the tile begins."""
         at = Position()
         if dimension.axis is not None:
+            copied = {loop.name for loop in dimension.loops}
             for loop in self.code.nest.loops_of([dimension.axis]):
-                if loop not in dimension.loops:
+                if loop.name not in copied:
                     at += self.code.positions[loop.name].scaled(loop.stride)
         return at
 
@@ -321,8 +325,15 @@ class SharedTile:
         def element() -> None:
             code.store(code.load(self.memref, self.place()), array.memref, code.register(array))
 
-        if loop is None or element_bytes(self.element) * loop.extent > code.nest.machine.access:
-            code.over(array.loops, element)
+        def load() -> None:
+            if loop is None or element_bytes(self.element) * loop.extent > code.nest.machine.access:
+                code.over(array.loops, element)
+            else:
+                code.over([other for other in array.loops if other is not loop], partial(vectors, loop))
+
+        if self.part:
+            inside = code.less(code.builder.index(code.positions[self.part]), self.first)
+            code.builder.conditional(inside, load, lambda: copy_to(code, self.access, array))
         else:
-            code.over([other for other in array.loops if other is not loop], lambda: vectors(loop))
+            load()
         return array

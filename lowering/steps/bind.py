@@ -87,7 +87,7 @@ class Resident(Step):
 
     def obstacle(self, nest: Nest) -> str | None:
         number(self.blocks, "blocks")
-        if nest.resident > 1:
+        if nest.resident:
             return f"a multiprocessor is to hold {nest.resident} blocks already"
         return resident_obstacle(nest, self.blocks)
 

@@ -59,6 +59,10 @@ class Tile:
     """Elements after which a row goes on behind all others, in the next panel; 0: rows are whole."""
     boxes: bool = False
     """Whether a warp of its own copies boxes of the argument, which takes no other threads."""
+    part: str = ""
+    """The loop of which only the `first` iterations are for what is copied, if there is one: threads load what the
+    others need from memory."""
+    first: int = 0
 
 
 class Space(Enum):
@@ -216,8 +220,8 @@ class Nest:
     """Blocks that there are, each of which does tiles one after the other; 0: one for each."""
     registers: tuple[int, int] | None = None
     """Of each thread that copies, and that computes, where they do not have equally many."""
-    resident: int = 1
-    """Blocks that a multiprocessor is to hold at a time."""
+    resident: int = 0
+    """Blocks that a multiprocessor is to hold at a time; 0: the assembler finds how many."""
     library: str = ""
     """What computes the whole kernel in place of threads, if something does."""
 
@@ -311,7 +315,8 @@ class Nest:
         def is_around(loop: Loop) -> bool:
             return loop.bind is Bind.GRID or loop in shared or (loop.in_order and self.loops.index(loop) <= last)
 
-        return [loop for loop in self.loops_of([axis]) if not is_around(loop)]
+        found = [loop for loop in self.loops_of([axis]) if not is_around(loop)]
+        return [replaced(loop, extent=tile.first) if loop.name == tile.part else loop for loop in found]
 
     def writers(self, buffer: SSAValue) -> list[int]:
         """The statements that write a buffer."""

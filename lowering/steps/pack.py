@@ -11,12 +11,15 @@ the copy is 0. Registers may then be loaded from it. With `swizzle=4` four runs 
 order in each row, in place of unused elements; with `copy=async` threads go on while it is copied, which takes runs of
 4 bytes at least. With `copy=boxes` a warp of its own, which does nothing else, has parts of the argument copied as
 boxes, by no thread (TMA). With `panel=64` rows are cut after as many elements, and what comes next is behind all rows.
+With `part=jo, first=6` what the first six iterations of loop `jo` need is copied; where registers are loaded, they are
+for the others from memory.
 
 To fragments, what a warp needs of shared memory for a product of matrices (`contract`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tenon.dialects.upstream.nvgpu import COPIED_BYTES
@@ -46,6 +49,8 @@ class Pack(Step):
     swizzle: int = 1
     copy: str = ""
     panel: int = 0
+    part: str = ""
+    first: int = 0
 
     def obstacle(self, nest: Nest) -> str | None:
         buffer = nest.buffers.get(self.buffer)
@@ -57,8 +62,8 @@ class Pack(Step):
             return f"buffer {self.buffer} is in {nest.space(buffer).value}"
         if self.space == SHARED:
             return self._tile_obstacle(nest)
-        if (self.at, self.inner, self.pad, self.swizzle, self.copy, self.panel) != ("", "", 0, 1, "", 0):
-            return "at, inner, pad, swizzle, copy and panel are for shared memory"
+        if replace(self, buffer="", space="") != Pack("", ""):
+            return "at, inner, pad, swizzle, copy, panel, part and first are for shared memory"
         if self.space == Space.FRAGMENTS.value and buffer not in nest.tiles:
             return f"buffer {self.buffer} is not in shared memory"
         return None
@@ -86,7 +91,20 @@ class Pack(Step):
                 return f"windows of buffer {self.buffer} move along {axis} inside of what is copied"
         if self.inner and self.inner not in axes:
             return f"{self.inner} is no axis of buffer {self.buffer}"
-        return self._copy_obstacle(nest, accesses[0])
+        return self._part_obstacle(nest, axes) or self._copy_obstacle(nest, accesses[0])
+
+    def _part_obstacle(self, nest: Nest, axes: Sequence[str | None]) -> str | None:
+        """What is against copying what is for the first iterations of a loop."""
+        if not self.part:
+            return "first is for a part" if self.first else None
+        loop, first = nest.loop(self.part), number(self.first, "first")
+        if self.at or self.panel or self.swizzle != 1 or self.copy == BOXES:
+            return "a part is copied once, in rows as they are, by threads"
+        if loop.axis not in axes or any(known.stride > loop.stride for known in nest.loops_of([loop.axis])):
+            return f"loop {self.part} is not the outermost of an axis of buffer {self.buffer}"
+        if not loop.in_order or loop in nest.shared_in_order():
+            return f"loop {self.part} is bound or written out, or around all statements"
+        return None if first < loop.extent else f"{first} iterations of loop {self.part} of {loop.extent} are no part"
 
     def _copy_obstacle(self, nest: Nest, access: NestAccess) -> str | None:
         """What is against the order in which elements lie in the tile, and against copying it so."""
@@ -116,7 +134,8 @@ class Pack(Step):
 
     def _tile(self) -> Tile:
         ahead, boxes = self.copy in (ASYNC, BOXES), self.copy == BOXES
-        return Tile(self.at or None, self.inner or None, self.pad, self.swizzle, ahead, self.panel, boxes)
+        how = self.pad, self.swizzle, ahead, self.panel, boxes, self.part, self.first
+        return Tile(self.at or None, self.inner or None, *how)
 
     def apply(self, nest: Nest) -> None:
         buffer = nest.buffers[self.buffer]

@@ -51,6 +51,9 @@ def _obstacles(nest: Nest) -> Iterator[str]:
     if nest.bound(Bind.WARP, Bind.LANE) and nest.count(Bind.LANE) != warp:
         yield f"{nest.count(Bind.LANE)} iterations are bound to the lanes of a warp, which has {warp}"
     yield from _sharing_obstacles(nest)
+    for part in {tile.part for tile in nest.tiles.values() if tile.part}:
+        if not any(loop.name == part and loop.in_order for loop in nest.loops):
+            yield f"what is copied is for iterations of {part}, which is no loop in order"
     tiles = sum(tile_bytes(nest, access) for access in tiled(nest))
     sums = sum(exchanged_bytes(nest, statement) for statement in nest.statements)
     if tiles + sums > nest.machine.largest_shared:
@@ -89,7 +92,7 @@ def _later_obstacles(nest: Nest) -> Iterator[str]:
             yield f"{Registers(*nest.registers)}: {obstacle}"
         if nest.resident > 1:
             yield f"a multiprocessor holds one block whose threads have different registers, not {nest.resident}"
-    if nest.resident > 1 and (obstacle := resident_obstacle(nest, nest.resident)) is not None:
+    if nest.resident and (obstacle := resident_obstacle(nest, nest.resident)) is not None:
         yield f"{Resident(nest.resident)}: {obstacle}"
 
 

@@ -1,5 +1,5 @@
 """Programs for a GPU, what they are to give, and how they are lowered: for a GPU of one multiprocessor, where each
-block gets as much work as on a large device, and for one of many."""
+block gets as much work as on a large device, also with little shared memory, and for one of many."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from tenon.runtime.lower import new_context
 
 Array = np.ndarray[Any, Any]
 ONE = Gpu.of_option("test", "sm_90 multiprocessors=1")
-MACHINES = {"one": ONE, "many": GPUS["sm_90"]}
+LITTLE = Gpu.of_option("test", "sm_90 multiprocessors=1 largest_shared=80000")
+MACHINES = {"one": ONE, "many": GPUS["sm_90"], "little": LITTLE}
 RANDOM = generator(11)
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 needs_nvrtc = pytest.mark.skipif(why_unavailable() is not None, reason="NVRTC is not installed")
