@@ -34,6 +34,7 @@ from tenon.lowering.grid_schedules.product_tiles import Tiled, first_of
 from tenon.lowering.grid_schedules.rows import (
     decide_rows,
     decide_rows_and_columns,
+    decide_rows_and_columns_ahead,
     decide_shared_rows,
 )
 from tenon.lowering.grid_schedules.transposes import decide_transpose
@@ -72,6 +73,7 @@ DECIDERS: dict[str, Decider] = {
     "windows": decide_windows,
     "rows in shared memory": decide_shared_rows,
     "rows": decide_rows,
+    "rows and columns, copied ahead": decide_rows_and_columns_ahead,
     "rows and columns": decide_rows_and_columns,
     "columns": decide_columns,
     "whole reductions": decide_whole_reductions,

@@ -21,6 +21,7 @@ from tenon.lowering.steps.inline import Inline
 from tenon.lowering.steps.nest import Nest, NestAccess, NestStatement, Space
 from tenon.lowering.steps.pack import ASYNC, SHARED, Pack
 from tenon.lowering.steps.pieces import PiecesStep
+from tenon.lowering.steps.pipeline import Pipeline
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
@@ -31,6 +32,8 @@ VECTORS = 4
 """Of a row, to each thread: enough loads under way, and few enough exchanges between threads for each."""
 MOST_THREADS = 512
 """Of a row."""
+BETWEEN, BESIDE = 2, 24
+"""Rows that threads make of those of arguments, about, and numbers that they have beside rows."""
 LARGEST = 8
 """Bytes of an element."""
 WARPS = 4
@@ -69,6 +72,18 @@ def decide_rows_and_columns(nest: Nest) -> Sequence[Step] | str:
     goes through one after the other, and keeps sums of columns, as it does rows, in registers."""
     rows = _rows_and_columns_of(nest)
     return rows if isinstance(rows, str) else [*rows.steps(), PiecesStep(*rows.inside)]
+
+
+def decide_rows_and_columns_ahead(nest: Nest) -> Sequence[Step] | str:
+    """The same where registers let a multiprocessor have one block at a time, and no other one to go on with while
+    threads wait for a row: the next one is copied to shared memory meanwhile."""
+    rows = _rows_and_columns_of(nest)
+    if isinstance(rows, str):
+        return rows
+    if rows.blocks_at_a_time > 1:
+        return f"{rows.blocks_at_a_time} blocks take turns on a multiprocessor"
+    (inside,) = rows.inside
+    return [*rows.steps(rows.ahead()), PiecesStep(inside), Pipeline(inside, 2)]
 
 
 def _rows_and_columns_of(nest: Nest) -> _Rows | str:
@@ -161,6 +176,25 @@ class _Rows:
         if not kept:
             steps += inlined(self.nest, self.row)
         return [*steps, *copies, *pack_all(nest)]
+
+    def ahead(self) -> list[Step]:
+        """Steps that copy each row of the arguments."""
+        return [Pack(name, SHARED, at=self.inside[0], copy=ASYNC) for name in self.arguments]
+
+    @property
+    def arguments(self) -> list[str]:
+        """The inputs that have rows, in order."""
+        names = {self.nest.name_of(access.buffer) for s in self.nest.statements for access in self.inputs(s)}
+        return [name for name in self.nest.buffers if name in names]
+
+    @property
+    def blocks_at_a_time(self) -> int:
+        """On a multiprocessor, by the registers of threads that keep rows of arguments, of what is made of these, and
+        sums of columns."""
+        machine = self.nest.machine
+        sums = sum(len(s.outputs) for s in self.nest.statements if s.reduced and self.row not in s.reduced)
+        kept = (len(self.arguments) + BETWEEN + sums) * self.pieces * self.width
+        return max(machine.resident(self.threads, min(kept + BESIDE, machine.thread_registers), 0), 1)
 
     def held(self) -> list[Step]:
         """Steps that keep in shared memory what several statements read of a row."""

@@ -30,6 +30,7 @@ def layer_norm(own: Any, x: Any, w: Any, b: Any) -> Any:
 CASES: list[tuple[Callable[..., Any], tuple[int, ...], Any, int]] = [
     (layer_norm, (4, 24, 100), F32, 1),  # whose ends are no whole vectors, with sums of other, longer rows
     (layer_norm, (64, 64), np.dtype(ml_dtypes.bfloat16), 2),  # a scale as f32, and what is rounded in the end
+    (layer_norm, (32, 4616), F32, 0),  # of which blocks copy the next row while they compute with one
 ]
 """Norms, the shapes and dtypes of what they are of, and how many other kernels there are than those of sums."""
 
@@ -47,6 +48,7 @@ def test_gradients_of_norms_read_memory_once() -> None:
 
         traced = tenon.jit(pulled).trace(g, x, *learned).module
         modules.append(lower(new_context(), traced.clone(), LoweringOptions(gpu=SMALL)))
+        assert ("pipeline(" in str(modules[-1])) is (shape[-1] > 4096)
         exact = [torch.tensor(a.astype(np.float64), requires_grad=True) for a in (x, *learned)]
         function(torch.nn.functional, *exact).backward(torch.tensor(g.astype(np.float64)))
         slopes = [a.grad.numpy() for a in exact if a.grad is not None]
