@@ -54,6 +54,27 @@ def test_reordered_ops_give_the_result_in_that_order(name):
         np.testing.assert_allclose(found, np.transpose(expected, order), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["window_max", "window_argmax", "window_sum"])
+def test_windows_over_axes_in_front_of_the_last_one(name):
+    x = np.random.default_rng(0).standard_normal((2, 3, 8, 9))
+    windows = {"window": (3, 2), "stride": (2, 1), "dilation": (1, 3)}
+    op = registry()["tenon." + name]
+    expected = op.apply(x, **windows)
+    module = tenon.jit(lambda x: op.apply(x, **windows)).trace(x).module
+    settings = next(o for o in module.walk() if isinstance(o, op)).reordered((0, 2, 3, 1))
+    assert settings == {"window": (3, 2, 1), "stride": (2, 1, 1), "dilation": (1, 3, 1)}
+    np.testing.assert_allclose(op.apply(x.transpose(0, 2, 3, 1), **settings), expected.transpose(0, 2, 3, 1))
+
+
+def pooled(x):
+    inner = tenon.max_pool2d(tenon.exp(x.transpose(0, 3, 1, 2)), window=3, stride=2, padding=1)
+    return tenon.relu(tenon.avg_pool2d(inner, window=2).transpose(0, 2, 3, 1))
+
+
+def test_pooling_with_channels_last_transposes_nothing():
+    assert not orders_of(pooled, [np.ones((2, 9, 9, 8), np.float32)])
+
+
 def convolved(x, weight, stride=1):
     padding = (weight.shape[2] - 1) // 2
     return tenon.conv2d(x.transpose(0, 3, 1, 2), weight, stride=stride, padding=padding).transpose(0, 2, 3, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
@@ -163,6 +163,9 @@ class SlidingOp(WindowOp):
     dilation = setting(tuple, default=(1,))
     result = result_def(NUMERIC_TENSOR)
 
+    COUNTS_TAPS: ClassVar[bool] = False
+    """Whether the result says at which place of a window an element is."""
+
     check = staticmethod(check_windows)
 
     @classmethod
@@ -179,6 +182,21 @@ class SlidingOp(WindowOp):
     @staticmethod
     def extents(*, window: Sizes, **settings: Any) -> dict[str, int]:
         return {f"tap{i}": size for i, size in enumerate(window)}
+
+    def reordered(self, order: tuple[int, ...]) -> dict[str, Any] | None:
+        if len(shape_of(self.operands[0].type) or ()) != len(order):
+            return None
+        rank = len(self.settings["window"])
+        along = [axis for axis in order if axis >= len(order) - rank]
+        if self.COUNTS_TAPS and along != sorted(along):
+            return None
+        # Axes that no window slides over have windows of 1; in front of all others they are left out.
+        first = min([place for place, axis in enumerate(order) if axis in along], default=len(order))
+        axes = [axis - len(order) for axis in order[first:]]
+        return {
+            name: tuple([each(self.settings[name], rank, name)[axis] if axis >= -rank else 1 for axis in axes])
+            for name in ("window", "stride", "dilation")
+        }
 
 
 class LargestOp(SlidingOp):
@@ -221,6 +239,7 @@ class WindowArgmaxOp(LargestOp):
     name = "tenon.window_argmax"
     result = result_def(INTEGER_TENSOR)
     traits = traits_def(Pure(), NoGradient())
+    COUNTS_TAPS = True
 
     @classmethod
     def result_element(cls, *elements: Attribute) -> Attribute:
