@@ -3,7 +3,8 @@
 A product with a vector, or any other reduction of rows, gives a number per row, of which the kernel may take functions
 (a logistic loss, the logarithm of a softmax). Inside of the loop over rows these run one at a time, each instruction
 behind the one before: an exponential takes as long as a row of hundreds of elements. In strips of a few vectors of rows
-the reductions run row by row, and then the functions, a row in each lane.
+the reductions run row by row, or several rows at once where these share an operand, and then the functions, a row in
+each lane.
 
 What several statements read of a strip has to be in the nearest cache when the next one comes to it. That, and whether
 what is saved shows beside what the rows cost, decides: where rows are read once more behind the functions, they come
@@ -18,8 +19,9 @@ from math import prod
 
 from tenon.dialects.types.size import Size, estimate
 from tenon.lowering.kernels.intermediates import intermediates_fit
+from tenon.lowering.kernels.lane_bits import compute_bits
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_accumulated
-from tenon.lowering.kernels.statement import Kernel, Statement
+from tenon.lowering.kernels.statement import Kernel, LoopKind, Statement
 from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.lowering.schedules.short_rows import columns_cost, rows_cost
 from tenon.lowering.schedules.tile import SEPARATE_ROWS, decide_tile
@@ -42,9 +44,11 @@ def _along(
     kernel: Kernel, shared: Sequence[SharedLoop], own: Sequence[Schedule | None], rows: SharedLoop, machine: Machine
 ) -> list[Schedule | None] | None:
     statements = kernel.statements
-    found = across_rows(statements, shared, own, rows, machine)
+    jammed = _jammed_rows(statements, shared, own, rows, machine)
+    found = across_rows(statements, shared, own, rows, machine, least=0.0 if jammed else LEAST_SHARE)
     width = max([schedule.width for schedule in found.values()], default=0)
-    for vectors in (SEPARATE_ROWS, 2, 1) if found else ():
+    found |= jammed if width else {}
+    for vectors in (SEPARATE_ROWS, 2, 1) if width else ():
         length = width * vectors
         strips = {loop: length if loop == rows else 1 for loop in shared}
         fits = length <= statements[0].extents[rows[0]] and intermediates_fit(kernel, strips)
@@ -54,15 +58,50 @@ def _along(
     return None
 
 
-def across_rows(
+def _jammed_rows(
     statements: Sequence[Statement],
     shared: Sequence[SharedLoop],
     own: Sequence[Schedule | None],
     rows: SharedLoop,
     machine: Machine,
 ) -> dict[int, Schedule]:
-    """Schedules with a row in each lane for the statements that have none of their `own`; empty where that saves too
-    little."""
+    """Schedules of several rows at once for the statements that add up along rows and read an operand again for each,
+    as a product with a vector does: it is loaded once for all of them."""
+    found: dict[int, Schedule] = {}
+    for number, (statement, schedule) in enumerate(zip(statements, own, strict=True)):
+        again = [access for access in statement.inputs if access.loops() and rows[number] not in access.loops()]
+        if schedule is None or schedule.jam is not None or schedule.vector is None or not again:
+            continue
+        if statement.kinds[schedule.vector] is not LoopKind.REDUCTION or not _are_followed(
+            statement, schedule, machine
+        ):
+            continue
+        cut = {loop[number] for loop in shared if loop != rows}
+        inside = [loop for loop in range(len(statement.extents)) if loop not in cut]
+        tile, _ = decide_tile(statement, inside, machine)
+        if tile is not None and (tile.vector, tile.jam) == (schedule.vector, rows[number]):
+            found[number] = tile
+    return found
+
+
+def _are_followed(statement: Statement, schedule: Schedule, machine: Machine) -> bool:
+    """Whether rows can as well be read side by side: they are near, or long; of short ones that come from afar the
+    processor foresees the next if that follows in memory."""
+    size = compute_bits(statement) // 8
+    row = estimate(statement.extents[schedule.vector or 0]) * size
+    return row >= machine.page // 4 or prod(map(estimate, statement.extents)) * size <= machine.l2 // 2
+
+
+def across_rows(
+    statements: Sequence[Statement],
+    shared: Sequence[SharedLoop],
+    own: Sequence[Schedule | None],
+    rows: SharedLoop,
+    machine: Machine,
+    least: float = LEAST_SHARE,
+) -> dict[int, Schedule]:
+    """Schedules with a row in each lane for the statements that have none of their `own`; empty where that saves less
+    than this share."""
     count = statements[0].extents[rows[0]]
     if isinstance(count, Size) or is_accumulated(statements, rows):
         return {}
@@ -78,7 +117,7 @@ def across_rows(
             if tile is not None and tile.vector == rows[number]:
                 found[number] = tile
                 saved += in_rows - columns_cost(statement, machine)
-    share = LEAST_SHARE_AGAIN if _reads_rows_again(statements, rows, found) else LEAST_SHARE
+    share = LEAST_SHARE_AGAIN if _reads_rows_again(statements, rows, found) else least
     return found if saved >= share * total else {}
 
 

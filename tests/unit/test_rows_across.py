@@ -61,3 +61,13 @@ def test_rows_across(name: str, shape: tuple[int, ...], dtype: str, bits: int) -
     wanted = oracle(x.astype(np.float64), y.astype(np.float64))
     scale = np.abs(wanted).max()
     np.testing.assert_allclose(found, wanted, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype] * scale)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("rows", [7, 67, 200])
+def test_products_with_a_vector_beside_what_is_made_of_them(rows: int, dtype: str) -> None:
+    random = np.random.default_rng(0)
+    a, x, b = (random.standard_normal(shape).astype(dtype) for shape in ((rows, 131), 131, rows))
+    sums, found = tenon.jit(lambda a, x, b: (y := a @ x, tenon.tanh(y + b)))(a, x, b)
+    np.testing.assert_allclose(sums, a @ x, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found, np.tanh(a @ x + b), rtol=1e-5, atol=1e-5)

@@ -868,7 +868,7 @@ func.func private @most_of_a_vector_left(%a: memref<256x512xf32>, %b: memref<512
 
 // -----
 
-// What is computed once per row, of its sum, has a row in each lane.
+// What is computed once per row, of its sum, has a row in each lane, and sums that share an operand several rows at once.
 func.func private @function_of_each_sum(%a: memref<400x40xf32>, %v: memref<40xf32>, %o: memref<400xf32>) attributes {kernel} {
   %zero = arith.constant 0.0 : f32
   %s = memref.alloc() : memref<400xf32>
@@ -887,7 +887,7 @@ func.func private @function_of_each_sum(%a: memref<400x40xf32>, %v: memref<40xf3
   func.return
 }
 // CHECK-LABEL: @function_of_each_sum
-// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 2 : i64}
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 8 : i64}
 // CHECK: schedule = {vector = 0 : i64, width = 16 : i64, unroll = 4 : i64}
 
 // -----
