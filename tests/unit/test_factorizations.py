@@ -372,6 +372,25 @@ def test_slopes_of_determinants_of_singular_matrices(count: int) -> None:
             np.testing.assert_allclose((second(x) * step * 1e5).sum(), wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_slopes_of_determinants_of_small_singular_matrices(n: int) -> None:
+    stack = RANDOM.normal(size=(4, n, n))
+    stack[0, :, 0], stack[1], stack[2, -1] = 0, 0, stack[2, 0]
+    wanted = np.empty_like(stack)
+    for i, j in np.ndindex(n, n):
+        rest = np.delete(np.delete(stack, i, 1), j, 2)
+        wanted[:, i, j] = np.linalg.det(rest) * (-1) ** (i + j) if n > 1 else 1
+    np.testing.assert_allclose(tenon.jit(tenon.grad(lambda x: tenon.det(x).sum()))(stack), wanted, atol=1e-12)
+    np.testing.assert_allclose(tenon.jit(tenon.det)(stack), np.linalg.det(stack), atol=1e-12)
+
+
+def test_determinants_of_small_matrices_in_range() -> None:
+    x = np.diag([1e200, 1e-200, 1e200, 1e-200])[::-1].copy()
+    np.testing.assert_allclose(tenon.det(x), 1, rtol=1e-12)
+    assert tenon.det(np.full((3, 3), 1e200)) == 0
+    assert np.isnan(tenon.det(np.full((2, 2), np.nan)))
+
+
 def test_bad_input_is_named() -> None:
     with pytest.raises(np.linalg.LinAlgError, match=r"^tenon\.inv: singular matrix \(operands \(2, 2\)\)"):
         tenon.jit(tenon.inv)(np.ones((2, 2)))

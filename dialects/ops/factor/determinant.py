@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,42 +40,70 @@ class DetOp(KeepsElement, CompositeOp):
             raise InferenceError(f"x has shape {show(shape)} where (..., n, n) is needed")
         return shape[:-2]
 
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        return cls.apply(*operands)
+
     @staticmethod
     def decompose(x: Value) -> Value:
         *batch, n, _ = x.shape
         rest = in_compute_type(x)
         if n > _UNROLLED:
             return FactorDeterminantOp.apply(rest).astype(x.element_type)
-        is_free = ops.full((*batch, n), True, dtype="i1")
-        total = ops.full(batch, 1.0, dtype=rest.element_type)
-        for _ in range(n):
-            rest, is_free, total = _eliminated(rest, is_free, total)
+        rows = [[rest[..., i, j] for j in range(n)] for i in range(n)]
+        total: Any = ops.full(batch, 1.0, dtype=rest.element_type)
+        for column in range(n):
+            total = total * _eliminate(rows, column)
         return total.astype(x.element_type)
 
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
+        # By cofactors, since a pivot of 0 says nothing of the elements that are below it.
+        wide = in_compute_type(x)
+        cofactors = _minors(wide) if 0 < x.shape[-1] <= _UNROLLED else CofactorsOp.apply(wide)
+        return ((ops.expand_dims(g, axis=(-2, -1)) * cofactors).astype(x.element_type),)
 
-def _eliminated(x: Value, is_free: Value, total: Value) -> tuple[Value, Value, Value]:
-    """A step of elimination: matrices (..., n, n), which rows (..., n) had no pivot yet, and the product of pivots.
 
-    The columns move to the left, so that the first one is always the next. The row of the pivot stays where it is
-    instead of being exchanged with the first free one: the free rows before it are as many exchanges.
-    """
-    *batch, n, _ = x.shape
-    zeros = (0,) * len(batch)
-    column = ops.reshape(ops.slice(x, starts=(*zeros, 0, 0), limits=(*batch, n, 1)), shape=(*batch, n))
-    place = ops.expand_dims(ops.argmax(ops.select(is_free, ops.abs(column), -1.0), axis=-1), axis=-1)
-    rows = ops.cast(ops.iota(shape=(*(1,) * len(batch), n), axis=len(batch)), dtype=place.element_type)
-    is_pivot = ops.equal(rows, place)
-    pivot = ops.sum(ops.select(is_pivot, column, 0.0), axis=-1)
-    before = ops.count_nonzero(ops.logical_and(is_free, rows < place), axis=-1)
-    signed = ops.select(ops.equal(ops.remainder(before, 2), 0), pivot, ops.negative(pivot))
-    row = ops.sum(ops.select(ops.expand_dims(is_pivot, axis=-1), x, 0.0), axis=-2, keepdims=True)
-    is_free = ops.logical_and(is_free, ops.logical_not(is_pivot))
+def _minors(x: Value) -> Value:
+    """The cofactors of small matrices as sums of products."""
+    n = x.shape[-1]
+    known: dict[tuple[tuple[int, ...], tuple[int, ...]], Any] = {((), ()): ops.full_like(x[..., 0, 0], 1.0)}
+
+    def determinant(rows: tuple[int, ...], columns: tuple[int, ...]) -> Any:
+        if (rows, columns) not in known:
+            top, *others = rows
+            parts = [
+                x[..., top, column] * determinant(tuple(others), (*columns[:j], *columns[j + 1 :]))
+                for j, column in enumerate(columns)
+            ]
+            known[rows, columns] = sum(parts[2::2], parts[0]) - sum(parts[3::2], parts[1]) if parts[1:] else parts[0]
+        return known[rows, columns]
+
+    def without(index: int) -> tuple[int, ...]:
+        return tuple([i for i in range(n) if i != index])
+
+    cofactors = [[determinant(without(i), without(j)) * (-1.0) ** (i + j) for j in range(n)] for i in range(n)]
+    return ops.stack([ops.stack(row, axis=-1) for row in cofactors], axis=-2)
+
+
+def _eliminate(rows: list[list[Value]], column: int) -> Value:
+    """A step of elimination on matrices whose elements (...,) are values of their own: the pivot, with the sign of the
+    exchanges of rows that bring it into its place. In place of `rows` are those that are left, with it on top."""
+    pivot_row, is_even = rows[column], None
+    for i in range(column + 1, len(rows)):
+        other = rows[i]
+        is_larger = ops.abs(other[column]) > ops.abs(pivot_row[column])
+        pairs = [*zip(pivot_row, other, strict=True)][column:]
+        rows[i] = [*other[:column], *[ops.select(is_larger, a, b) for a, b in pairs]]
+        pivot_row = [*pivot_row[:column], *[ops.select(is_larger, b, a) for a, b in pairs]]
+        is_even = ops.logical_not(is_larger) if is_even is None else ops.not_equal(is_even, is_larger)
+    pivot = pivot_row[column]
     # Where the pivot is 0, so is what is left of its column.
     divisor = ops.select(ops.equal(pivot, 0.0), 1.0, pivot)
-    factors = ops.select(is_free, column / ops.expand_dims(divisor, axis=-1), 0.0)
-    left = x - ops.expand_dims(factors, axis=-1) * row
-    moved = ops.slice(left, starts=(*zeros, 0, 1), limits=(*batch, n, n))
-    return ops.pad(moved, low=(*zeros, 0, 0), high=(*zeros, 0, 1)), is_free, total * signed
+    for i in range(column + 1, len(rows)):
+        factor = rows[i][column] / divisor
+        rows[i] = [a - factor * b if j > column else a for j, (a, b) in enumerate(zip(rows[i], pivot_row, strict=True))]
+    return pivot if is_even is None else ops.select(is_even, pivot, ops.negative(pivot))
 
 
 @tensor_op
