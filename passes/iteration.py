@@ -19,6 +19,9 @@ from tenon.dialects.types.types import shape_of
 LARGEST_STEP = 4
 """How far apart the elements of a vector may be for neighbours to be loaded and the others left out."""
 
+MOST_READS = 9
+"""By which what is only moved is taken from where it comes from, as by a stencil of 3 x 3."""
+
 Access = tuple[int | None, ...]
 """For each dimension of a value the loop that is its index, `None` for a dimension of size 1."""
 
@@ -160,6 +163,14 @@ def reader_of_padding(op: Operation) -> Operation | None:
     (*_, last), (*_, along) = iteration.space.operands[index].results, iteration.results[0]
     is_near = along is not None and 0 < Subscript.of(last).factors.get(along, 0) <= LARGEST_STEP
     return user if is_near else None
+
+
+def readers_of_moved(op: Operation) -> list[Operation]:
+    """The few ops that read what `op` only takes from other places of its one operand, as padding does: they can as
+    well read it there. Empty where it does more, or one or many read it."""
+    users = [use.operation for result in op.results for use in result.uses]
+    is_moved = isinstance(op, IndexingOp) and len(op.operands) == 1 and iteration_of(op) is not None
+    return users if is_moved and 1 < len(users) <= MOST_READS else []
 
 
 def is_indexed(op: Operation) -> bool:

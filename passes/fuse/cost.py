@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tenon.dialects.definition.value import InsertionPoint, inserting
-from tenon.dialects.families import ElementwiseOp, IndexingOp, IndexMapOp
+from tenon.dialects.families import ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
 from tenon.dialects.types.size import estimate, is_at_most
 from tenon.dialects.types.types import element_of, is_narrow, is_static, shape_of
 from tenon.passes.iteration import shape
@@ -173,3 +173,8 @@ def _needed(value: SSAValue, group: Sequence[Operation]) -> set[Operation]:
             found.add(op)
             pending += [operand.owner for operand in op.operands]
     return found
+
+
+def is_repeated(op: ElementwiseOp, users: Iterable[Operation]) -> bool:
+    """Whether `fuse-structured` lets each of several users compute what `op` does."""
+    return is_cheap_op(op) and all(isinstance(user, ElementwiseOp | ReductionOp) for user in users)

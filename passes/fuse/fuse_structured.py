@@ -9,8 +9,8 @@ result as an operand, by composing indexing maps, if no work is repeated:
 
 - a body of any cost, if this is the only use of the producer, or all of them together are as many iterations as it
   has, and the consumer reads no element twice;
-- a cheap body (at most 4 `arith` ops, casts not counted; no division, no region, no data-dependent read), into each of
-  its consumers, unless the producer must be kept anyway because it is also returned or read in another way;
+- a cheap body (at most 4 `arith` ops, casts not counted, no division, no region; or one element from where loops say),
+  into each of its consumers, unless the producer must be kept anyway because it is also returned or read otherwise;
 - where the consumer reads elements more than once, only a cheap body if the consumer is parallel, and only casts and
   plain copies if it reduces (a contraction), unless the body computes from indices alone and the consumer reads another
   operand but once.
@@ -51,6 +51,7 @@ from tenon.passes.fuse.generics import (
     erase,
     indices_are_known,
     map_indices,
+    only_moves,
     read_generic,
     tidy_body,
     write_generic,
@@ -225,7 +226,7 @@ class _KernelFusion:
         return True
 
     def _repeats_no_work(self, producer: Generic, consumer: Generic, index: int, is_only_use: bool) -> bool:
-        cheap = is_cheap(producer.block.ops)
+        cheap = is_cheap(producer.block.ops) or only_moves(producer)
         is_kept_anyway = any(self._uses.other_uses.get(result) for result in producer.results)
         is_repeated = not is_only_use and not self._uses.read_once(producer)
         if is_repeated and (not cheap or is_kept_anyway):

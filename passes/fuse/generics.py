@@ -153,6 +153,16 @@ def element_at(generic: Generic, result: SSAValue, indices: Sequence[SSAValue], 
     return found
 
 
+def only_moves(generic: Generic) -> bool:
+    """Whether the body takes an element at a place that follows from its loops, as padding does: `split-index-sets`
+    leaves nothing else of it."""
+    return not generic.inputs and all(
+        isinstance(op, linalg.ops.IndexOp | tensor.ExtractOp | linalg.ops.YieldOp)
+        or all(isinstance(result.type, IndexType) for result in op.results)
+        for op in generic.block.ops
+    )
+
+
 def indices_are_known(block: Block, loops: Sequence[AffineExpr]) -> bool:
     """Whether `map_indices` can replace all indices that the body asks for."""
     return all(

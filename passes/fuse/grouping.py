@@ -11,8 +11,8 @@ Every op starts as a group of its own; groups along a value are merged as long a
   only it uses and is then *closed*; so does an op that only rearranges what was computed, such as a transpose at the
   end.
 - An op that moves ranges of elements (a concatenation, padding, a slice) takes in the elementwise ops that it alone
-  uses; several in one group what they alone use, each element once. What comes from the same value is taken in if
-  that is only moved, too.
+  uses; several in one group what they alone use, each element once. What comes from the same value is taken in if that
+  is only moved, too, as is padding of which a stencil reads elements a few times.
 - A sum of rows (`row_sums`) is added up by loops that have each of its rows anyway.
 - A reduction over no neighbours that stands alone at the end takes in the rows that are read at computed places for it,
   if there are strips.
@@ -29,7 +29,7 @@ Every op starts as a group of its own; groups along a value are merged as long a
   its loops with what is done to each element of its result, and with nothing else; products that `chain-products` marks
   are one kernel before groups are formed.
 
-Windows, scatters and opaque ops are groups of their own, since their loops are scheduled as a whole. A scatter takes in
+Maxima of windows, scatters and opaque ops are groups of their own, scheduled as a whole. A scatter takes in
 the elementwise ops that only its places and updates come from: all of them on a GPU, and arithmetic on a CPU, which
 computes functions in vectors, and one update after the other. A contraction that reads an operand elsewhere than at its
 loops takes in what computes that operand only if no two iterations of a parallel loop read the same windows, as in a
@@ -47,12 +47,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from tenon.dialects.families import ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp, ScatterOp
-from tenon.dialects.families.iteration_space import ACROSS
 from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
-from tenon.passes.fuse.cost import are_computed_in_loops, are_read_once, computes_for_rows, is_arithmetic, is_cheap_op
+from tenon.passes.fuse.cost import are_computed_in_loops, are_read_once, computes_for_rows, is_arithmetic, is_repeated
 from tenon.passes.fuse.group import Group, Plan, connect, in_order, take_place, would_make_circle
 from tenon.passes.fuse.planner import Planner
 from tenon.passes.iteration import (
@@ -61,6 +60,7 @@ from tenon.passes.iteration import (
     iteration_of,
     moves_ranges,
     reader_of_padding,
+    readers_of_moved,
     rearranges_results,
     reduces_rows,
     shape,
@@ -110,6 +110,7 @@ class Grouping:
                 self._join_reader(op)
             for op in self.positions:
                 self._join_windows(op)
+                self._join_ranges(op)
             for op in self.positions:
                 self._take_in_gathers(op)
 
@@ -152,7 +153,7 @@ class Grouping:
         group.inputs = {v for v in op.operands if not self._is_cloned(v)}
         for result in op.results:
             group.pending[result] = len(users := [use.operation for use in result.uses])
-            if not isinstance(op, ElementwiseOp) or (len(users) != 1 and not _is_repeated(op, users)):
+            if not isinstance(op, ElementwiseOp) or (len(users) != 1 and not is_repeated(op, users)):
                 group.kept.add(result)
         if isinstance(op, ReductionOp):
             group.closed = not reduces_rows(iteration.space)
@@ -215,6 +216,9 @@ class Grouping:
         are_columns = all(isinstance(user, IndexingOp) and user.moves_columns() for _, user in uses)
         if not are_read_once(uses, left.operations, in_rows=are_columns and not left.has_rows):
             return
+        self._take_in(left, right, inputs)
+
+    def _take_in(self, left: Group, right: Group, inputs: set[SSAValue]) -> None:
         loops, kept, taken = right.loops, right.kept, tuple(left.operations)
         self._merge(left, right, inputs, right.plan)
         merged = self.group_of[taken[0]]
@@ -305,7 +309,7 @@ class Grouping:
                 alike = zip(access or (), theirs.access(use.index) or (), strict=False)
                 inputs = self._inputs_of_both(other, group)
                 if inputs is not None and self._try_to_read_once(
-                    other, group, inputs, self._pairs(user, use.operation, alike)
+                    other, group, inputs, self._planner.pairs(user, use.operation, alike)
                 ):
                     return
 
@@ -318,6 +322,17 @@ class Grouping:
             closed = reader.closed
             self._merge(group, reader, inputs, reader.plan)
             self.group_of[op].closed = closed
+
+    def _join_ranges(self, op: Operation) -> None:
+        """Let padding that stands alone join those who each take a range of it, if none of them chooses by place as
+        well: together they would cut loops into too many pieces."""
+        left, users = self.group_of[op], readers_of_moved(op)
+        right, *others = {self.group_of.get(user) for user in users} or {None}
+        if right is None or others or right.closed or len(left.operations) > 1 or not self._moving.issuperset(users):
+            return
+        inputs = self._inputs_of_both(left, right)
+        if inputs is not None and not any(isinstance(other, IndexingOp) for other in right.operations):
+            self._take_in(left, right, inputs)
 
     def _is_large(self, value: SSAValue) -> bool:
         """Whether `value` does not stay in a core's cache from one kernel to the next."""
@@ -343,16 +358,6 @@ class Grouping:
         """Make the loops of each pair one; false if some cannot be. Along dimensions of size 1 there are none."""
         union = self._planner.classes.union
         return all(a == b if a is None or b is None else union(a, b) for a, b in alike)
-
-    def _pairs(
-        self, one: Operation, other: Operation, alike: Iterable[tuple[int | None, int | None]]
-    ) -> list[tuple[int | None, int | None]]:
-        """The loops of two ops at positions that are alike."""
-
-        def loop(op: Operation, position: int | None) -> int | None:
-            return None if position is None or position == ACROSS else self._planner.loops_of[op][position]
-
-        return [(loop(one, a), loop(other, b)) for a, b in alike]
 
     def _try_to_sum_rows(
         self,
@@ -393,8 +398,3 @@ class Grouping:
         for op in small.operations:
             self.group_of[op] = large
         take_place(small, large)
-
-
-def _is_repeated(op: ElementwiseOp, users: Iterable[Operation]) -> bool:
-    """Whether `fuse-structured` lets each of several users compute what `op` does."""
-    return is_cheap_op(op) and all(isinstance(user, ElementwiseOp | ReductionOp) for user in users)

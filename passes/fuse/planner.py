@@ -284,6 +284,16 @@ class Planner:
                     if group_of.get(use.operation) is large:
                         yield result, use.operation, use.index
 
+    def pairs(
+        self, one: Operation, other: Operation, alike: Iterable[tuple[int | None, int | None]]
+    ) -> list[tuple[int | None, int | None]]:
+        """The loops of two ops at positions that are alike."""
+
+        def loop(op: Operation, position: int | None) -> int | None:
+            return None if position is None or position == ACROSS else self.loops_of[op][position]
+
+        return [(loop(one, a), loop(other, b)) for a, b in alike]
+
     def _unite(self, edges: Iterable[Edge]) -> bool:
         """Make the loops one that index the same dimension of a value where it is produced and where it is used."""
         for value, user, index in edges:

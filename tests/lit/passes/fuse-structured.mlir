@@ -335,3 +335,28 @@ func.func private @loop_computes_what_it_reads(%i: tensor<9xi32>, %x: tensor<4xf
 // LOOPS-NEXT:      %[[TWO:.*]] = arith.constant 2 : i32
 // LOOPS-NEXT:      %[[PLACE:.*]] = arith.divsi %[[I]], %[[TWO]] : i32
 // LOOPS-NEXT:      arith.index_cast %[[PLACE]] : i32 to index
+
+// -----
+
+// What only takes elements from other places is read where it comes from, by each of several.
+func.func private @moved(%x: tensor<5xf32>, %e: tensor<9xf32>, %d: tensor<7xf32>) -> tensor<7xf32> attributes {kernel} {
+  %p = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]} outs(%e : tensor<9xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %c = arith.constant 5 : index
+    %r = arith.remui %i, %c : index
+    %v = tensor.extract %x[%r] : tensor<5xf32>
+    linalg.yield %v : f32
+  } -> tensor<9xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i + 1)>, affine_map<(i) -> (i + 2)>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]} ins(%p, %p : tensor<9xf32>, tensor<9xf32>) outs(%d : tensor<7xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %z = arith.subf %b, %a : f32
+    linalg.yield %z : f32
+  } -> tensor<7xf32>
+  func.return %y : tensor<7xf32>
+}
+// CHECK-LABEL: @moved
+// CHECK-NOT:     ins(%p
+// CHECK-COUNT-2: tensor.extract %x
+// CHECK-NOT:     tensor.extract
