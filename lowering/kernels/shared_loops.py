@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
-from tenon.dialects.families.monoid import combining_monoid
-from tenon.dialects.types.size import Size
+from tenon.dialects.families.monoid import combining_monoid, combining_op
+from tenon.dialects.types.size import Size, estimate
 from tenon.lowering.kernels.dot_products import dot_product, product_of_sum
 from tenon.lowering.kernels.statement import Access, Kernel, LoopKind, Statement, root_of
+
+SHORT_ROW = 8
+"""Elements of a row below which its lanes are too few by themselves."""
 
 SharedLoop = tuple[int, ...]
 """For each statement, in order, its loop that is shared."""
@@ -108,17 +112,23 @@ def is_contraction(statement: Statement) -> bool:
 
 
 def has_windows(statement: Statement) -> bool:
-    """Whether a statement adds up products of windows that overlap with one operand, each window by itself."""
-    if not all(product_of_sum(statement.body, accumulator) for accumulator in statement.accumulators):
+    """Whether a statement adds up windows that overlap, or of short rows, or products of windows with one operand, each
+    window by itself."""
+    if not all(isinstance(combining_op(statement.body, sums), arith.AddfOp) for sums in statement.accumulators):
         return False
+    suits = all(product_of_sum(statement.body, accumulator) for accumulator in statement.accumulators)
+    (*_, columns) = statement.outputs[0].subscripts or (None,)
+    suits |= columns is not None and any(estimate(statement.extents[loop]) < SHORT_ROW for loop in columns.factors)
     summed, kept = (
         {loop for loop in statement.loops(kind) if statement.extents[loop] != 1}
         for kind in (LoopKind.REDUCTION, LoopKind.PARALLEL)
     )
     return any(
-        summed & subscript.factors.keys() and kept & subscript.factors.keys()
+        suits or factors[along] < factors[tap] * estimate(statement.extents[tap])
         for access in statement.inputs
-        for subscript in access.subscripts
+        for factors in [subscript.factors for subscript in access.subscripts]
+        for tap in summed & factors.keys()
+        for along in kept & factors.keys()
     )
 
 

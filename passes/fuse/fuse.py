@@ -35,6 +35,7 @@ from tenon.passes.fuse.grouping import MOST_INPUTS, Group, Grouping
 from tenon.passes.fuse.rederive import Rederivation
 from tenon.passes.iteration import iteration_of
 from tenon.passes.layout.joined_results import join_in_place
+from tenon.passes.layout.summed_windows import contract_sums
 from tenon.passes.layout.transposed_operands import (
     copies_columns,
     may_have_panels,
@@ -132,6 +133,7 @@ class _Outliner:
         assert terminator.has_trait(IsTerminator)
         if self._options.strips:
             join_in_place(block)
+            contract_sums(block)
         self._widened |= take_narrow_operands(block, halves=not self._options.strips)
         for operations in chained(block):
             place = operations[-1].next_op

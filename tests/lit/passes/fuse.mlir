@@ -863,3 +863,18 @@ func.func @reduction_of_a_number(%x: tensor<f32>) -> tensor<i1> {
 }
 // CHECK-LABEL: func.func private @kernel_0
 // CHECK:         tenon.all
+
+// -----
+
+// A mean of windows is divided where its sum is, which is a contraction of one operand then.
+func.func @mean_of_windows(%x: tensor<4x8x16x16xf32>, %c: tensor<4x8x8x8xf32>) -> tensor<4x8x8x8xf32> {
+  %s = tenon.window_sum %x {window = [2, 2], stride = [2, 2], dilation = [1, 1]} : tensor<4x8x16x16xf32> -> tensor<4x8x8x8xf32>
+  %y = tenon.multiply %s, %c : tensor<4x8x8x8xf32>, tensor<4x8x8x8xf32> -> tensor<4x8x8x8xf32>
+  func.return %y : tensor<4x8x8x8xf32>
+}
+// CHECK-LABEL: @mean_of_windows
+// CHECK-NEXT:    [[Y:%.*]] = func.call @kernel_0(%x, %c)
+// CHECK-NEXT:    func.return [[Y]]
+// CHECK:         tenon.contract [%x]
+// ALONE-LABEL: @mean_of_windows
+// ALONE:         func.call @kernel_1
