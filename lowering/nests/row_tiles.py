@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from tenon.lowering.buffers.memref_facts import collapsed_type
 from tenon.lowering.kernels.statement import Access, buffer_shape
-from tenon.lowering.loop_ir.builder import LoopBuilder
+from tenon.lowering.loop_ir.builder import LoopBuilder, Position
 from tenon.lowering.nests.body import BodyEmitter, Lanes, Point, Reads
 from tenon.lowering.nests.transposed_tiles import columns_of, rows_of, runs_across
 
@@ -75,13 +75,15 @@ def _parts(
     builder: LoopBuilder, body: BodyEmitter, access: Access, point: Point, lanes: Lanes, length: int
 ) -> Iterator[tuple[SSAValue, tuple[SSAValue, ...], Lanes]]:
     """The vectors that hold the rows of all active lanes, in memory seen as if rows were no dimension of it."""
-    source, (*outer, row, _) = body.place(access, point)
-    shape, last = buffer_shape(source), len(outer)
-    groups = [*([dim] for dim in range(last)), [last, last + 1]]
-    reassociation = ArrayAttr([ArrayAttr([IntegerAttr(dim, i64) for dim in group]) for group in groups])
-    assert isinstance(source.type, MemRefType)
-    flat = collapsed_type(source.type, [*shape[:last], shape[last] * length])
-    source = builder.pure(memref.CollapseShapeOp, (source,), flat, {"reassociation": reassociation})
+    source, (*outer, _) = body.place(access, point)
+    row = Position((), 0)
+    if outer:  # an intermediate that has shrunk to one row may have no dimension of rows
+        row, shape, last = outer.pop(), buffer_shape(source), len(outer)
+        groups = [*([dim] for dim in range(last)), [last, last + 1]]
+        reassociation = ArrayAttr([ArrayAttr([IntegerAttr(dim, i64) for dim in group]) for group in groups])
+        assert isinstance(source.type, MemRefType)
+        flat = collapsed_type(source.type, [*shape[:last], shape[last] * length])
+        source = builder.pure(memref.CollapseShapeOp, (source,), flat, {"reassociation": reassociation})
     indices = tuple(map(builder.index, outer))
     elements = (lanes.active or lanes.count) * length
     for start in range(0, elements, lanes.count):

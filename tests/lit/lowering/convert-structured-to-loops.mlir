@@ -426,3 +426,28 @@ func.func private @padded_copy(%x: memref<16xf32>, %o: memref<32xf32>) attribute
 // CHECK:         vector.maskedload %x[{{%.*}}], {{.*}} : memref<16xf32>
 // CHECK:         %[[INNER:.*]] = vector.load %x[{{%.*}}] : memref<16xf32>, vector<8xf32>
 // CHECK-NEXT:    vector.store %[[INNER]]
+
+// -----
+
+// Behind eight rows in the lanes of vectors one is left, and of what lies between the statements then one row is held, without a dimension of rows.
+#rows = affine_map<(i, j) -> (i, j)>
+#columns = affine_map<(i, j) -> (j, i)>
+func.func private @one_row_is_left(%x: memref<2x9xf64>, %out: memref<9x2xf64>) attributes {kernel} {
+  %s = memref.alloc() : memref<9x2xf64>
+  linalg.generic {indexing_maps = [#columns, #rows], iterator_types = ["parallel", "parallel"]} ins(%x : memref<2x9xf64>) outs(%s : memref<9x2xf64>) attrs = {schedule = {vector = 0 : i64, width = 8 : i64, unroll = 1 : i64, jam = 1 : i64, jam_count = 2 : i64}} {
+  ^bb0(%a: f64, %o: f64):
+    %b = arith.mulf %a, %a : f64
+    linalg.yield %b : f64
+  }
+  linalg.generic {indexing_maps = [#rows, #columns, #rows], iterator_types = ["parallel", "parallel"]} ins(%s, %x : memref<9x2xf64>, memref<2x9xf64>) outs(%out : memref<9x2xf64>) attrs = {schedule = {vector = 0 : i64, width = 8 : i64, unroll = 1 : i64, jam = 1 : i64, jam_count = 2 : i64}} {
+  ^bb0(%a: f64, %c: f64, %o: f64):
+    %b = arith.addf %a, %c : f64
+    linalg.yield %b : f64
+  }
+  func.return
+}
+// CHECK-LABEL: @one_row_is_left
+// CHECK:       memref.alloca() : memref<8x2xf64>
+// CHECK:       [[ROW:%.*]] = memref.alloca() : memref<2xf64>
+// CHECK:       vector.maskedstore [[ROW]]
+// CHECK-NEXT:  vector.maskedload [[ROW]]
