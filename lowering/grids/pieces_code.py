@@ -196,7 +196,7 @@ def _reads(access: NestAccess, place: tuple[object, ...]) -> bool:
 
 
 def _unscale(maximum: NestStatement, exponentials: Sequence[NestStatement], place: tuple[object, ...]) -> float | None:
-    """Where elements are a positive multiple of others, or -inf, and their exponentials approximations, find the
+    """Where elements are a positive multiple of others, -inf or 0, and their exponentials approximations, find the
     largest of these others, and take exponentials by one multiplication and addition for each; the multiple.
 
         m = max x * c     e = exp(x * c - m)     ->     m = max x     e = exp2(x * d - m * d), d = c * log2 e
@@ -278,13 +278,13 @@ def _number(value: SSAValue) -> float | None:
 
 
 def _scale(value: SSAValue) -> float | None:
-    """The positive number that a value is a multiple of, if it is -inf wherever it is not one of that."""
+    """The positive number that a value is a multiple of, if it is -inf or 0 wherever it is not one of that."""
     owner = value.owner
     if isinstance(owner, arith.MulfOp):
         (scale, *others) = [n for operand in owner.operands if (n := _number(operand)) is not None] or [None]
         return scale if scale is not None and not others and 1 / _LARGEST_SCALE < scale < _LARGEST_SCALE else None
     if isinstance(owner, arith.SelectOp):
-        scales = {_scale(part) for part in (owner.lhs, owner.rhs) if _number(part) != -inf}
+        scales = {_scale(part) for part in (owner.lhs, owner.rhs) if _number(part) not in (-inf, 0.0)}
         return scales.pop() if len(scales) == 1 else None
     return None
 

@@ -68,9 +68,8 @@ class Case:
         """In f64."""
         q, k, v, *masks = [a if a.dtype == np.bool_ else a.astype(np.float64) for a in self.arrays]
         scores = self.scored(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]), *masks)
-        with np.errstate(invalid="ignore"):
-            weights = np.exp(scores - scores.max(-1, keepdims=True))
-        return weights / weights.sum(-1, keepdims=True) @ v
+        weights = np.exp(scores - scores.max(-1, keepdims=True, initial=-1e300))
+        return weights / np.maximum(weights.sum(-1, keepdims=True), 1.0) @ v
 
 
 def windowed(q: Any, k: Any, v: Any) -> Any:
@@ -126,8 +125,9 @@ def test_shim_agrees_with_numpy(name: str, executables: dict[str, ShimExecutable
 
 @pytest.mark.parametrize("name", CASES)
 def test_scores_are_nowhere_in_memory(name: str) -> None:
-    (kernel,) = kernels(lowered(CASES[name]))
-    assert "online(jo)" in steps_of(kernel)
+    found = kernels(lowered(CASES[name]))
+    (kernel,) = [kernel for kernel in found if "online(jo)" in steps_of(kernel)]
+    assert len(found) == 1 + 2 * ("mask" in name)  # rows of which nothing counts are found before, and 0 behind
     by = "wgmma" if "warpgroups" in name else "mma"
     assert {f"contract(kf, {by})", f"contract(ju, {by})"} < set(steps_of(kernel))
     assert ("bind(ig, grid, order=descending)" in steps_of(kernel)) is (name == "causal_warpgroups")
