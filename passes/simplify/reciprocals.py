@@ -11,7 +11,9 @@ last place (unless they are subnormal, and flushed), where a division is within 
 The rule: each element of the divisor divides at least `FEWEST`, and is known to be NaN, infinite, or so large and so
 small that its reciprocal is a normal number. Then nothing overflows or vanishes that did not before; zeros, infinities
 and NaN give what they gave. Known are sums of exponentials of which one is 1, as that of a softmax is, and from above
-all square roots: so are norms to which a number is added, or of which none is taken for smaller than a number.
+all square roots: so are norms to which a number is added, or of which none is taken for smaller than a number. What
+a product of matrices multiplies stays a quotient, by which `fuse` knows to compute weights of attention again in place
+of storing them.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from tenon.dialects.families import ContractionOp
 from tenon.dialects.ops.elementwise.arithmetic import (
     AbsOp,
     AddOp,
@@ -35,6 +38,7 @@ from tenon.dialects.ops.elementwise.arithmetic import (
     MultiplyOp,
     SubtractOp,
 )
+from tenon.dialects.ops.elementwise.constant import CastOp
 from tenon.dialects.ops.elementwise.elementary import ExpOp, SqrtOp
 from tenon.dialects.ops.move.shape import BroadcastToOp, ReshapeOp
 from tenon.dialects.ops.reduce.reduction import MaxOp, SumOp
@@ -63,7 +67,7 @@ class ReciprocalsPass(ModulePass):
         known: dict[SSAValue, SSAValue] = {}
         for division in ops_of(op, DivideOp):
             x, y = division.operands
-            if _divides_many(division) and _has_normal_reciprocals(y):
+            if _divides_many(division) and not _is_multiplied(division) and _has_normal_reciprocals(y):
                 if y not in known:
                     known[y] = _reciprocal(y)
                 product = MultiplyOp.build_from([x, known[y]], {})
@@ -76,6 +80,12 @@ def _divides_many(op: DivideOp) -> bool:
     if result is None or divisor is None:
         return False
     return estimate(prod(result)) >= FEWEST * max(estimate(prod(divisor)), 1)
+
+
+def _is_multiplied(op: Operation) -> bool:
+    """Whether a product of matrices multiplies what an op gives, or that in another dtype."""
+    users = [use.operation for result in op.results for use in result.uses]
+    return any(isinstance(u, ContractionOp) or (isinstance(u, CastOp) and _is_multiplied(u)) for u in users)
 
 
 def _has_normal_reciprocals(value: SSAValue) -> bool:

@@ -37,3 +37,14 @@ def test_quotients_at_the_ends_of_the_range(dtype: type) -> None:
     found = tenon.jit(_divided)(x, y)
     np.testing.assert_allclose(found, right, rtol=4 * limits.eps, atol=2 * limits.tiny)
     assert (np.signbit(found) == np.signbit(right))[:, [0, 1, 5, 6]].all()
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_weights_of_attention_are_not_stored_for_its_gradients(is_causal: bool) -> None:
+    given = [np.zeros((2, 512, 32), np.float32) for _ in range(4)]
+
+    def loss(q: Any, k: Any, v: Any, g: Any) -> Any:
+        return (tenon.scaled_dot_product_attention(q, k, v, is_causal=is_causal) * g).sum()
+
+    memory = tenon.jit(tenon.grad(loss, argnums=(0, 1, 2))).compile(*given).memory()
+    assert memory.lower_bound < 2 * 512 * 512 * 4 / 4  # of the weights of all heads

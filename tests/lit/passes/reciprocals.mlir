@@ -85,3 +85,18 @@ func.func @few(%x: tensor<32x2xf32>) -> tensor<32x2xf32> {
 }
 // CHECK-LABEL: @few
 // CHECK:         tenon.divide %e, %s
+
+// -----
+
+// Weights that a product of matrices multiplies are quotients, so that fusion can compute them again.
+func.func @weights(%x: tensor<32x8xf32>, %v: tensor<8x4xf32>) -> tensor<32x4xf32> {
+  %m = tenon.max %x {axis = [-1], keepdims = true} : tensor<32x8xf32> -> tensor<32x1xf32>
+  %d = tenon.subtract %x, %m : tensor<32x8xf32>, tensor<32x1xf32> -> tensor<32x8xf32>
+  %e = tenon.exp %d : tensor<32x8xf32> -> tensor<32x8xf32>
+  %s = tenon.sum %e {axis = [-1], keepdims = true} : tensor<32x8xf32> -> tensor<32x1xf32>
+  %q = tenon.divide %e, %s : tensor<32x8xf32>, tensor<32x1xf32> -> tensor<32x8xf32>
+  %o = tenon.matmul %q, %v : tensor<32x8xf32>, tensor<8x4xf32> -> tensor<32x4xf32>
+  func.return %o : tensor<32x4xf32>
+}
+// CHECK-LABEL: @weights
+// CHECK:         tenon.divide %e, %s
